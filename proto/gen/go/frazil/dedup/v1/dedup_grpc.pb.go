@@ -47,7 +47,8 @@ type DedupServiceClient interface {
 	// DescribeDataFile answers what is needed to serve a data file. Never starts work. Idempotent.
 	DescribeDataFile(ctx context.Context, in *DescribeDataFileRequest, opts ...grpc.CallOption) (*DescribeDataFileResponse, error)
 	// ReadDeletes streams bytes of a position delete file or a Puffin file. Idempotent. Nothing is sent before
-	// the outcome is known.
+	// the outcome is known; then, before the first bytes, the gRPC header "frazil-object-size": the length of the
+	// whole object, decimal bytes.
 	ReadDeletes(ctx context.Context, in *ReadDeletesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadDeletesResponse], error)
 }
 
@@ -137,7 +138,8 @@ type DedupServiceServer interface {
 	// DescribeDataFile answers what is needed to serve a data file. Never starts work. Idempotent.
 	DescribeDataFile(context.Context, *DescribeDataFileRequest) (*DescribeDataFileResponse, error)
 	// ReadDeletes streams bytes of a position delete file or a Puffin file. Idempotent. Nothing is sent before
-	// the outcome is known.
+	// the outcome is known; then, before the first bytes, the gRPC header "frazil-object-size": the length of the
+	// whole object, decimal bytes.
 	ReadDeletes(*ReadDeletesRequest, grpc.ServerStreamingServer[ReadDeletesResponse]) error
 	mustEmbedUnimplementedDedupServiceServer()
 }

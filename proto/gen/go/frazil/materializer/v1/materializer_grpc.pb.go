@@ -41,8 +41,8 @@ type MaterializerServiceClient interface {
 	// asked for; one trailer. A stream without its trailer is incomplete and must be thrown away.
 	// FailedPrecondition: the log no longer holds the range, or is another incarnation.
 	ScanKeys(ctx context.Context, in *ScanKeysRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScanKeysResponse], error)
-	// ReadData streams bytes [offset, offset+length) of a data file. Idempotent. Nothing is sent before the
-	// outcome is known. NotFound / FailedPrecondition: the path was never or is no longer served.
+	// ReadData streams bytes [offset, offset+length) of a data file, whose size is in its name. Idempotent. Nothing
+	// is sent before the outcome is known. NotFound / FailedPrecondition: the path was never or is no longer served.
 	// Unavailable: still being made; the work goes on.
 	ReadData(ctx context.Context, in *ReadDataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadDataResponse], error)
 }
@@ -118,8 +118,8 @@ type MaterializerServiceServer interface {
 	// asked for; one trailer. A stream without its trailer is incomplete and must be thrown away.
 	// FailedPrecondition: the log no longer holds the range, or is another incarnation.
 	ScanKeys(*ScanKeysRequest, grpc.ServerStreamingServer[ScanKeysResponse]) error
-	// ReadData streams bytes [offset, offset+length) of a data file. Idempotent. Nothing is sent before the
-	// outcome is known. NotFound / FailedPrecondition: the path was never or is no longer served.
+	// ReadData streams bytes [offset, offset+length) of a data file, whose size is in its name. Idempotent. Nothing
+	// is sent before the outcome is known. NotFound / FailedPrecondition: the path was never or is no longer served.
 	// Unavailable: still being made; the work goes on.
 	ReadData(*ReadDataRequest, grpc.ServerStreamingServer[ReadDataResponse]) error
 	mustEmbedUnimplementedMaterializerServiceServer()
