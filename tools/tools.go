@@ -1,0 +1,14 @@
+// Package tools is the list of commands on objects and tables that the frazil binary offers beside its services.
+//
+// Each command is a package of this module. They share Frazil's libraries and never a service's insides.
+package tools
+
+import (
+	"github.com/frazil-io/frazil/tools/command"
+	"github.com/frazil-io/frazil/tools/inspect"
+)
+
+// Commands answers all commands, sorted by name.
+func Commands() []command.Command {
+	return []command.Command{inspect.Command()}
+}
