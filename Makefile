@@ -8,7 +8,6 @@ MAKEFLAGS += --no-builtin-rules
 MODULES := proto libs services tools integration
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/frazil-io/frazil/services/app.buildVersion=$(VERSION)
-DEVTOOL := cd build/devtools && GOWORK=off go build -o $(CURDIR)/.cache/bin/
 FUZZTIME ?= 20s
 # What the tests of the integration module start: smoke (no root, one broker) or full (see .ci/run).
 FRAZIL_INTEGRATION ?= smoke
@@ -61,7 +60,7 @@ integration: build ## the end-to-end tests alone; FRAZIL_INTEGRATION=full for al
 # Developer tools are pinned in build/devtools and built on first use.
 .cache/bin/%: build/devtools/go.mod
 	@mkdir -p $(@D)
-	cd build/devtools && GOWORK=off go build -o $(CURDIR)/$@ $$(go mod edit -json | grep -o '"Path": "[^"]*/$*"' | cut -d'"' -f4)
+	cd build/devtools && GOWORK=off go build -o $(CURDIR)/$@ $$(GOWORK=off go list tool | grep '/$*$$')
 
 lint: .cache/bin/golangci-lint .cache/bin/buf ## golangci-lint and buf
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/.cache/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
