@@ -35,6 +35,9 @@ const (
 	dictProbe    = 1024    // values after which a dictionary must have begun to pay
 )
 
+// Libraries are the module versions, without github.com/, that bytes depend on.
+func Libraries() []string { return []string{zstdVersion, pageVersion} }
+
 // EncodingID is 10 base32 characters that change whenever this package may write other bytes for the same rows.
 // parts is what the caller adds: the decoder's version, its options, the table's decoding configuration.
 func EncodingID(parts ...string) string {
