@@ -1,0 +1,128 @@
+// Package posdelete renders position delete files, the delete files of format version 2: Parquet with one data
+// file's path and ascending row positions. The length of a file is a function of the number of positions and
+// the length of the path, so that a manifest can state it before the positions are composed.
+//
+// For that nothing is compressed, pages have a fixed number of values, page headers carry no checksum and no
+// statistics, and those of the column chunks have a fixed width. Source: Iceberg spec, "Position Delete Files"
+// and "Reserved Field IDs".
+package posdelete
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/frazil-io/frazil/libs/fault"
+)
+
+const (
+	magic     = "PAR1"
+	tailBytes = 4 + len(magic) // length of the footer, magic
+	posBytes  = 8
+
+	// pageValues is the number of values in every page but the last.
+	pageValues = 64 << 10
+	// maxPositions is how many positions a data file can have.
+	maxPositions = 1 << 31
+)
+
+// Length is the size in bytes of the file with count positions, at least one, for a data file whose path has
+// pathLen characters. fault.ErrInvalid: there is no such file.
+func Length(count int64, pathLen int) (int64, error) {
+	if count < 1 || count > maxPositions || pathLen < 1 {
+		return 0, fmt.Errorf("position delete file of %d positions, path of %d: %w", count, pathLen, fault.ErrInvalid)
+	}
+	// The bytes of the path and the positions do not matter here: only their number does.
+	p, err := newPlan(strings.Repeat("x", pathLen), count, 0, 0)
+	if err != nil {
+		return 0, err
+	}
+	return p.size(), nil
+}
+
+// File is a position delete file that is rendered as it is written. Immutable; safe for concurrent use.
+type File struct {
+	plan      plan
+	positions *roaring.Bitmap
+}
+
+// New prepares the file of the data file at path, the full URI that its manifest entry states. The caller may
+// not change positions any more. fault.ErrInvalid: there is none.
+func New(path string, positions *roaring.Bitmap) (*File, error) {
+	if positions.IsEmpty() || path == "" {
+		return nil, fmt.Errorf("position delete file of %q with %d positions: %w", path, positions.GetCardinality(), fault.ErrInvalid)
+	}
+	p, err := newPlan(path, int64(positions.GetCardinality()), positions.Minimum(), positions.Maximum())
+	if err != nil {
+		return nil, err
+	}
+	return &File{plan: p, positions: positions}, nil
+}
+
+// Size is the file's length in bytes.
+func (f *File) Size() int64 { return f.plan.size() }
+
+// WriteRange writes bytes [off, off+n) of the file to w, a page at a time. fault.ErrInvalid: they are not all
+// in the file.
+func (f *File) WriteRange(w io.Writer, off, n int64) error {
+	if off < 0 || n < 0 || off > f.Size() || n > f.Size()-off {
+		return fmt.Errorf("bytes [%d,%d) of a position delete file of %d: %w", off, off+n, f.Size(), fault.ErrInvalid)
+	}
+	out := window{w: w, skip: off, left: n}
+	if err := out.write(f.plan.head); err != nil {
+		return err
+	}
+	var page []byte
+	for first := int64(0); first < f.plan.count && out.left > 0; first += pageValues {
+		header, values := f.plan.posPage(first)
+		if size := int64(len(header)) + values*posBytes; out.skip >= size {
+			out.skip -= size
+			continue
+		}
+		page = append(page[:0], header...)
+		var err error
+		if page, err = f.appendPositions(page, first, values); err != nil {
+			return err
+		}
+		if err := out.write(page); err != nil {
+			return err
+		}
+	}
+	return out.write(f.plan.tail)
+}
+
+// appendPositions appends the positions number [first, first+n), PLAIN.
+func (f *File) appendPositions(b []byte, first, n int64) ([]byte, error) {
+	from, err := f.positions.Select(uint32(first))
+	if err != nil {
+		return nil, fmt.Errorf("position number %d: %w: %w", first, err, fault.ErrInvalid)
+	}
+	it := f.positions.Iterator()
+	it.AdvanceIfNeeded(from)
+	for range n {
+		b = binary.LittleEndian.AppendUint64(b, uint64(it.Next()))
+	}
+	return b, nil
+}
+
+// window passes on a range of what is written to it.
+type window struct {
+	w          io.Writer
+	skip, left int64
+}
+
+func (o *window) write(b []byte) error {
+	cut := min(o.skip, int64(len(b)))
+	o.skip -= cut
+	b = b[cut:]
+	b = b[:min(o.left, int64(len(b)))]
+	if len(b) == 0 {
+		return nil
+	}
+	o.left -= int64(len(b))
+	_, err := o.w.Write(b)
+	return err
+}
