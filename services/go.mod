@@ -14,4 +14,6 @@ replace (
 
 require github.com/frazil-io/frazil/tools v0.0.0
 
+require github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
+
 replace github.com/frazil-io/frazil/tools => ../tools
