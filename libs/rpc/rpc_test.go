@@ -36,7 +36,7 @@ func (s *server) ReadData(req *materializerv1.ReadDataRequest, stream grpc.Serve
 	return s.read(req, stream)
 }
 
-func start(t *testing.T, srv *server) materializerv1.MaterializerServiceClient {
+func start(t testing.TB, srv *server) materializerv1.MaterializerServiceClient {
 	t.Helper()
 	g := grpc.NewServer(rpc.ServerOptions()...)
 	materializerv1.RegisterMaterializerServiceServer(g, srv)
