@@ -1,0 +1,42 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// metrics are the catalog's instruments. Labels are from fixed sets.
+type metrics struct {
+	loads, advances, renders metric.Int64Counter
+}
+
+func newMetrics(meter metric.Meter) (m metrics, err error) {
+	counter := func(name, unit, description string) metric.Int64Counter {
+		c, e := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		if e != nil && err == nil {
+			err = fmt.Errorf("make instrument %s: %w", name, e)
+		}
+		return c
+	}
+	m.loads = counter("frazil.catalog.loads", "{load}", "Tables loaded, by result: fresh, stale, unchanged, error.")
+	m.advances = counter("frazil.catalog.advances", "{advance}",
+		"Cuts asked for, by result: moved, unmoved, stale, new_epoch, error.")
+	m.renders = counter("frazil.catalog.metadata_renders", "{object}",
+		"Metadata objects rendered, by object: metadata, manifest_list, manifest.")
+	return m, err
+}
+
+func (m metrics) load(ctx context.Context, result string) {
+	m.loads.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+}
+
+func (m metrics) advance(ctx context.Context, result string) {
+	m.advances.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+}
+
+func (m metrics) render(ctx context.Context, object string) {
+	m.renders.Add(ctx, 1, metric.WithAttributes(attribute.String("object", object)))
+}

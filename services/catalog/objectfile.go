@@ -1,0 +1,155 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+
+	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/iceberg"
+	"github.com/frazil-io/frazil/libs/objectname"
+)
+
+// The names of metadata objects. Each is a function of what the object is made of, so that any replica answers it,
+// and holds what is needed to find that again:
+//
+//	<record version>-<uuid>.metadata.json                               ClickHouse takes no other form
+//	snap-<snapshot id>-<hash of its groups>.avro                        a withdrawal changes the groups
+//	<group>-<added snapshot id>-s<schema id>-w<writer version>-m0.avro  m0: data files, m1: delete files
+const (
+	contentJSON = "application/json"
+	contentAvro = "avro/binary"
+
+	listHashLen = 16
+)
+
+// subject is one rendering of one version of a table.
+type subject struct {
+	cfg     *Config
+	state   *dedupv1.TableState
+	table   objectname.Table
+	dialect string
+}
+
+func newSubject(cfg *Config, state *dedupv1.TableState, dialect string) subject {
+	table := objectname.Table{Name: state.GetTable(), Epoch: state.GetStateEpoch()}
+	return subject{cfg, state, table, dialect}
+}
+
+func (s subject) formatVersion() int {
+	if s.dialect == objectname.V3 {
+		return iceberg.V3
+	}
+	return iceberg.V2
+}
+
+// uri is the location of an object key or prefix.
+func (s subject) uri(key string) string { return "s3://" + s.cfg.Bucket + "/" + key }
+
+func (s subject) location() string { return s.uri(s.table.Location(objectname.Current)) }
+
+func (s subject) object(file string) objectname.Metadata {
+	return objectname.Metadata{Table: s.table, View: objectname.Current, Dialect: s.dialect, File: file}
+}
+
+// uuid is the table's UUID: stable for as long as the state epoch lives, another one for every other table.
+func (s subject) uuid() uuid.UUID {
+	name := fmt.Sprintf("frazil:%x/%s/%s/%s", s.state.GetTopic().GetTopicId(), s.table.Epoch, objectname.Current, s.dialect)
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(name))
+}
+
+// metadataFile names the metadata JSON of the record's version. The UUID covers everything outside the record that
+// shows in the bytes.
+func (s subject) metadataFile() string {
+	version := strconv.FormatUint(s.state.GetVersion(), 10)
+	outside := fmt.Sprintf("%s/%d/%d/%s", version, iceberg.Version, s.cfg.ListedSnapshots, s.cfg.Bucket)
+	return version + "-" + uuid.NewSHA1(s.uuid(), []byte(outside)).String() + ".metadata.json"
+}
+
+// listFile names the manifest list of a snapshot.
+func (s subject) listFile(snap *dedupv1.Snapshot) string {
+	h := sha256.New()
+	number := func(v int64) { h.Write(binary.BigEndian.AppendUint64(nil, uint64(v))) }
+	text := func(v string) { number(int64(len(v))); h.Write([]byte(v)) }
+	text(s.uuid().String())
+	text(s.cfg.Bucket)
+	number(iceberg.Version)
+	number(snap.GetId())
+	number(snap.GetParentId())
+	number(int64(snap.GetSchemaId()))
+	for _, g := range snap.GetGroups() {
+		text(g.GetName())
+		number(g.GetAddedSnapshotId())
+	}
+	return fmt.Sprintf("snap-%d-%s.avro", snap.GetId(), objectname.Word(h.Sum(nil), listHashLen))
+}
+
+// manifestID is what a manifest is rendered from, beside the dialect.
+type manifestID struct {
+	group      string
+	snapshotID int64
+	schemaID   int32
+}
+
+func (m manifestID) file(content iceberg.Content) string {
+	return fmt.Sprintf("%s-%d-s%d-w%d-m%d.avro", m.group, m.snapshotID, m.schemaID, iceberg.Version, int(content))
+}
+
+// fileName is a parsed file name: one of version, list and manifest is set.
+type fileName struct {
+	version  uint64 // of the metadata JSON
+	list     int64  // snapshot id of the manifest list
+	manifest *manifestID
+}
+
+// fileNames reads file names.
+type fileNames struct {
+	metadata, list, manifest *regexp.Regexp
+}
+
+func newFileNames() fileNames {
+	return fileNames{
+		metadata: regexp.MustCompile(`^([1-9][0-9]{0,18})-[0-9a-f-]{36}\.metadata\.json$`),
+		list:     regexp.MustCompile(`^snap-([1-9][0-9]{0,18})-[a-z2-7]{16}\.avro$`),
+		manifest: regexp.MustCompile(`^([a-z2-7]{26})-([1-9][0-9]{0,18})-s(0|[1-9][0-9]{0,8})-w([0-9]{1,9})-m[01]\.avro$`),
+	}
+}
+
+// parse reads a file name. Errors: fault.ErrNotFound (never issued), fault.ErrRetired (issued by another version
+// of the writer, whose bytes can't be made any more).
+func (f fileNames) parse(file string) (fileName, error) {
+	if m := f.metadata.FindStringSubmatch(file); m != nil {
+		v, err := strconv.ParseUint(m[1], 10, 63)
+		return fileName{version: v}, notIssued(err)
+	}
+	if m := f.list.FindStringSubmatch(file); m != nil {
+		id, err := strconv.ParseInt(m[1], 10, 64)
+		return fileName{list: id}, notIssued(err)
+	}
+	m := f.manifest.FindStringSubmatch(file)
+	if m == nil {
+		return fileName{}, fmt.Errorf("metadata object %s: %w", file, fault.ErrNotFound)
+	}
+	id, err := strconv.ParseInt(m[2], 10, 64)
+	schemaID, errSchema := strconv.ParseInt(m[3], 10, 32)
+	if err != nil || errSchema != nil {
+		return fileName{}, fmt.Errorf("metadata object %s: %w", file, fault.ErrNotFound)
+	}
+	if m[4] != strconv.Itoa(iceberg.Version) {
+		return fileName{}, fmt.Errorf("manifest of writer version %s: %w: plan the query again", m[4], fault.ErrRetired)
+	}
+	return fileName{manifest: &manifestID{m[1], id, int32(schemaID)}}, nil
+}
+
+func notIssued(err error) error {
+	if err != nil {
+		return fmt.Errorf("metadata object: %w: %w", fault.ErrNotFound, err)
+	}
+	return nil
+}
