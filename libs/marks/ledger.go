@@ -75,22 +75,33 @@ func (g Ledger) Extend(l *layout.Layout, rows layout.Classes, part *Chunk, ends 
 	for _, p := range added {
 		pieces = append(pieces, *p)
 	}
-	slices.SortFunc(pieces, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(a.lowest, b.lowest), cmp.Compare(a.Newest, b.Newest))
-	})
+	slices.SortFunc(pieces, byLowest)
 	return Ledger{pieces: join(pieces, ends)}, nil
 }
 
-// NewLedger counts the marks of a chunk anew: of parts, which are all of its marks.
-func NewLedger(l *layout.Layout, rows layout.Classes, parts []*Chunk, ends []kafkapos.Offset) (Ledger, error) {
+// NewLedger counts the marks of a chunk anew.
+func NewLedger(c Chain, ends []kafkapos.Offset) (Ledger, error) {
+	if err := c.check(); err != nil {
+		return Ledger{}, err
+	}
 	var g Ledger
-	for _, p := range parts {
+	for _, group := range c.Groups {
+		positions := c.Layout.Positions(c.Rows, c.Layout.Range(), group.olders)
+		t := Tally{Marks: int64(positions.GetCardinality()), Newest: group.highest, Containers: Cardinalities(positions)}
+		g.pieces = append(g.pieces, piece{lowest: group.lowest, Tally: t})
+	}
+	slices.SortFunc(g.pieces, byLowest)
+	for _, p := range c.Parts {
 		var err error
-		if g, err = g.Extend(l, rows, p, ends); err != nil {
+		if g, err = g.Extend(c.Layout, c.Rows, p, ends); err != nil {
 			return Ledger{}, err
 		}
 	}
 	return g, nil
+}
+
+func byLowest(a, b piece) int {
+	return cmp.Or(cmp.Compare(a.lowest, b.lowest), cmp.Compare(a.Newest, b.Newest))
 }
 
 // interval numbers the intervals between ends: a mark with this newer offset counts from the end of that
