@@ -36,7 +36,7 @@ func open(t *testing.T, c *kfake.Cluster, change func(*franz.Config)) *franz.Cli
 	t.Helper()
 	cfg := franz.Default()
 	cfg.Brokers = c.ListenAddrs()
-	cfg.RetryFor, cfg.RequestTimeout = 2*time.Second, 5*time.Second
+	cfg.RetryFor, cfg.RequestTimeout = 3*time.Second, 2*time.Second
 	if change != nil {
 		change(&cfg)
 	}
