@@ -1,0 +1,106 @@
+// Package materializer is the service that turns ranges of a log into row groups and key projections. It is
+// stateless: what its disk holds can be made again from the log.
+package materializer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/frazil-io/frazil/libs/blobcache"
+	"github.com/frazil-io/frazil/libs/fsys"
+	"github.com/frazil-io/frazil/libs/kafkalog"
+	"github.com/frazil-io/frazil/libs/registry"
+	"github.com/frazil-io/frazil/libs/shared"
+	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
+	"github.com/frazil-io/frazil/services/materializer/internal/build"
+	"github.com/frazil-io/frazil/services/materializer/internal/rpc"
+	"github.com/frazil-io/frazil/services/materializer/internal/serve"
+	"github.com/frazil-io/frazil/services/materializer/internal/stats"
+)
+
+// Deps is what a materializer stands on.
+type Deps struct {
+	Metadata kafkalog.Metadata
+	Reader   kafkalog.Reader
+	Registry registry.Registry // nil = there is none
+	Dedup    dedupv1.DedupServiceClient
+	Files    fsys.FS // holds Config.CacheDir
+	Logger   *slog.Logger
+	Meter    metric.Meter
+}
+
+// Service implements materializer.v1 and lifecycle.Part. Its methods may be called once Ready is closed.
+type Service struct {
+	*rpc.Server
+	counters stats.Counters
+	memory   *build.Memory
+	cache    *blobcache.Cache
+	blocks   *serve.Blocks
+	files    *serve.Files
+	ready    chan struct{}
+}
+
+var _ materializerv1.MaterializerServiceServer = (*Service)(nil)
+
+// metaBytes is about what the metadata of one row group takes in memory; an eighth of memory.max_bytes is theirs.
+const metaBytes = 24 << 10
+
+// New checks the configuration and takes over the cache directory. It starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure materializer: %w", err)
+	}
+	if deps.Metadata == nil || deps.Reader == nil || deps.Dedup == nil || deps.Files == nil || deps.Logger == nil || deps.Meter == nil {
+		return nil, errors.New("make materializer: a dependency is missing")
+	}
+	s := &Service{ready: make(chan struct{})}
+	var err error
+	s.cache, err = blobcache.Open(deps.Files, blobcache.Config{
+		Dir: cfg.CacheDir, MaxBytes: int64(cfg.Cache.MaxBytes), OpenFiles: cfg.Cache.OpenFiles,
+	})
+	if err != nil {
+		return nil, err
+	}
+	maxBytes := int64(cfg.Memory.MaxBytes)
+	s.memory = build.NewMemory(maxBytes - maxBytes/8)
+	builder := build.NewBuilder(deps.Reader, deps.Registry, s.memory, &s.counters)
+	builds := shared.Limits{Running: cfg.Slots.Work, Waiting: cfg.Slots.Waiting, Timeout: cfg.BuildTimeout}
+	s.blocks, err = serve.NewBlocks(s.cache, builder, s.memory, builds, int(maxBytes/8/metaBytes), &s.counters, deps.Logger)
+	if err != nil {
+		return nil, err
+	}
+	// Questions to dedup take no work slot: nothing is held across a call to another service.
+	asking := shared.Limits{Running: cfg.Slots.Waiting, Waiting: cfg.Slots.Waiting, Timeout: cfg.Hold}
+	s.files, err = serve.NewFiles(s.blocks, rpc.Describer{Client: deps.Dedup}, serve.Limits{Hold: cfg.Hold, Describing: asking})
+	if err != nil {
+		return nil, err
+	}
+	s.Server = rpc.NewServer(rpc.Parts{
+		Metadata: deps.Metadata, Builder: builder, Blocks: s.blocks, Files: s.files,
+		Scans: rpc.NewSlots(cfg.Slots.Scan, cfg.Slots.Waiting),
+	})
+	if err := s.counters.Register(deps.Meter, func() int64 { return s.cache.Stats().Bytes }); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Name implements lifecycle.Part.
+func (s *Service) Name() string { return "materializer" }
+
+// Ready implements lifecycle.Part.
+func (s *Service) Ready() <-chan struct{} { return s.ready }
+
+// Run serves until ctx ends, then ends all builds and waits for them. It is called once.
+func (s *Service) Run(ctx context.Context) error {
+	close(s.ready)
+	<-ctx.Done()
+	s.files.Close()
+	s.blocks.Close()
+	return nil
+}
