@@ -54,6 +54,7 @@ func (h *Handler) object(ctx context.Context, release func() bool, q *request) e
 		header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", rng.offset, rng.offset+rng.length-1, info.Size))
 	}
 	if q.r.Method == http.MethodHead || rng.length == 0 {
+		override(header, q.query)
 		q.w.WriteHeader(status)
 		return nil
 	}
@@ -67,6 +68,7 @@ func (h *Handler) object(ctx context.Context, release func() bool, q *request) e
 		header.Del("Content-Range")
 		return errHeld
 	}
+	override(header, q.query)
 	q.w.WriteHeader(status)
 	_, err = body.Copy(q.w, http.NewResponseController(q.w).Flush)
 	return bodyError(q, err)
@@ -89,7 +91,6 @@ func setHeaders(q *request, info object.Info) {
 	header.Set("Content-Type", info.ContentType)
 	// Same name, same bytes; but only for the one who may read them.
 	header.Set("Cache-Control", "private, immutable, max-age=3600")
-	override(header, q.query)
 }
 
 // override applies the response-* parameters of GetObject.

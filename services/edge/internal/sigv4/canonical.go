@@ -32,7 +32,7 @@ func canonicalRequest(r *http.Request, query []pair, a *auth) (string, error) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			b.WriteString(strings.Join(strings.Fields(v), " "))
+			b.WriteString(singleBlanks(v))
 		}
 		b.WriteByte('\n')
 	}
@@ -84,6 +84,15 @@ func headerValues(r *http.Request, name string) ([]string, error) {
 		return []string{"100-continue"}, nil
 	}
 	return nil, refuse("AccessDenied", "A signed header is not in the request: %s", name)
+}
+
+// singleBlanks trims a value and makes every run of blanks one; a tab inside is no blank.
+func singleBlanks(v string) string {
+	v = strings.Trim(v, " \t")
+	for strings.Contains(v, "  ") {
+		v = strings.ReplaceAll(v, "  ", " ")
+	}
+	return v
 }
 
 func encoded1(s string) string {

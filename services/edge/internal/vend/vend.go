@@ -137,9 +137,9 @@ func (v *Vendor) Verify(accessKey, token string, now time.Time) (secret string, 
 	if len(token) > maxToken {
 		return "", Claims{}, ErrInvalid
 	}
-	// Strict: one token, one spelling.
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(raw) < 1+keyIDLen+8+sha256.Size || raw[0] != version {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	// One token, one spelling: the decoder skips line ends and takes any padding bits.
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 1+keyIDLen+8+sha256.Size || raw[0] != version {
 		return "", Claims{}, ErrInvalid
 	}
 	key, ok := v.keys[string(raw[1:1+keyIDLen])]
