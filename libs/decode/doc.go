@@ -78,7 +78,10 @@ type Event struct {
 }
 
 // BadRecord says why a record could not be decoded. The reason holds no key and no value.
-type BadRecord struct{ Reason string }
+type BadRecord struct {
+	Reason string
+	topic  bool // it is the topic that is unfit, not this record alone
+}
 
 // Error is the reason.
 func (e *BadRecord) Error() string { return e.Reason }
@@ -87,7 +90,12 @@ func (e *BadRecord) Error() string { return e.Reason }
 func (e *BadRecord) Unwrap() error { return fault.ErrInvalid }
 
 // bad makes a BadRecord.
-func bad(format string, args ...any) *BadRecord { return &BadRecord{fmt.Sprintf(format, args...)} }
+func bad(format string, args ...any) *BadRecord { return &BadRecord{Reason: fmt.Sprintf(format, args...)} }
+
+// unfit makes a BadRecord that no policy for bad records makes right: found early, the topic is refused.
+func unfit(format string, args ...any) *BadRecord {
+	return &BadRecord{Reason: fmt.Sprintf(format, args...), topic: true}
+}
 
 // UnknownColumns says that a record was written with a schema that the table's schema cannot hold yet: with columns
 // that it lacks, or with types that need a promotion. Nothing was decided about the record. The table's list of
