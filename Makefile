@@ -39,7 +39,7 @@ test: build alone ## every module alone, vet, and all tests with the invariants 
 	go test -tags invariant -timeout 40m work
 
 alone: # each module builds without the workspace
-	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m/..."; (cd $$m && GOWORK=off go build ./...); done
+	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m/..."; (cd $$m && GOWORK=off go build -o /dev/null ./...); done
 
 test-race: build ## the tests of libs, services and tools under the race detector
 	go test -race -tags invariant -timeout 40m ./libs/... ./services/... ./tools/...

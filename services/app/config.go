@@ -12,6 +12,7 @@ import (
 	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/catalog"
 	"github.com/frazil-io/frazil/services/edge"
+	"github.com/frazil-io/frazil/services/materializer"
 )
 
 // Config is the one file. Every service of an installation gets the same one; what a service does not need it
@@ -37,9 +38,13 @@ type Config struct {
 	// Tables by topic.
 	Tables map[string]TableConfig `yaml:"tables"`
 
-	Cache     CacheConfig     `yaml:"cache"`
-	Memory    MemoryConfig    `yaml:"memory"`
-	Snapshots SnapshotsConfig `yaml:"snapshots"`
+	Cache  CacheConfig  `yaml:"cache"`
+	Memory MemoryConfig `yaml:"memory"`
+	// Slots bound the materializer's work that goes on at once. Defaults: cores, cores, 1024.
+	Slots materializer.SlotsConfig `yaml:"slots"`
+	// BuildTimeout ends the making of one row group. Default 5m.
+	BuildTimeout time.Duration   `yaml:"build_timeout"`
+	Snapshots    SnapshotsConfig `yaml:"snapshots"`
 
 	Services  ServicesConfig   `yaml:"services"`
 	Cluster   ClusterConfig    `yaml:"cluster"`
@@ -100,6 +105,8 @@ type TableConfig struct {
 type CacheConfig struct {
 	// MaxBytes of encoded blocks on the materializer's disk. Default 10GiB.
 	MaxBytes config.Size `yaml:"max_bytes"`
+	// OpenFiles of that cache that stay open. Default 64.
+	OpenFiles int `yaml:"open_files"`
 	// MetadataMaxBytes of rendered metadata in the catalog's memory. Default 128MiB.
 	MetadataMaxBytes config.Size `yaml:"metadata_max_bytes"`
 }
@@ -147,30 +154,36 @@ type ClusterConfig struct {
 	Secret config.Secret `yaml:"secret"`
 }
 
-// HealthConfig is the listener for /livez, /readyz and /metrics of services without a REST port.
+const defaultHealthListen = "127.0.0.1:7079"
+
+// HealthConfig is the listener for /livez, /readyz and /metrics.
 type HealthConfig struct {
-	// Listen is host:port. Default 127.0.0.1:7079. Unused by targets all and edge.
+	// Listen is host:port. Default empty: 127.0.0.1:7079 in split mode, none with target all, whose REST port answers
+	// /livez and /readyz, and /metrics when it is loopback.
 	Listen string `yaml:"listen"`
 }
 
 // Default answers a configuration that needs only brokers.
 func Default() Config {
-	e, c := edge.Default(), catalog.Default()
+	e, c, m := edge.Default(), catalog.Default(), materializer.Default()
 	e.S3.Listen = "127.0.0.1:9000"
 	return Config{
 		DataDir: "frazil-data",
 		Kafka:   KafkaConfig{ClientID: "frazil"},
 		REST:    e.REST, S3: e.S3, Auth: e.Auth, Credentials: e.Credentials, Shutdown: e.Shutdown,
 		Namespace: c.Namespace, Topics: c.Topics, Freshness: c.Freshness,
-		Cache:     CacheConfig{MaxBytes: 10 << 30, MetadataMaxBytes: config.Size(c.Cache.MetadataMaxBytes)},
-		Memory:    MemoryConfig{MaxBytes: 512 << 20},
+		Cache: CacheConfig{
+			MaxBytes: m.Cache.MaxBytes, OpenFiles: m.Cache.OpenFiles,
+			MetadataMaxBytes: config.Size(c.Cache.MetadataMaxBytes),
+		},
+		Memory: MemoryConfig{MaxBytes: m.Memory.MaxBytes},
+		Slots:  m.Slots, BuildTimeout: m.BuildTimeout,
 		Snapshots: SnapshotsConfig{Retention: time.Hour, Listed: c.ListedSnapshots},
 		Services: ServicesConfig{
 			Catalog: "127.0.0.1:7070", Materializer: "127.0.0.1:7071", Dedup: "127.0.0.1:7072",
 			Listen:       ListenConfig{Catalog: "127.0.0.1:7070", Materializer: "127.0.0.1:7071", Dedup: "127.0.0.1:7072"},
 			ResolveEvery: 5 * time.Second,
 		},
-		Health:    HealthConfig{Listen: "127.0.0.1:7079"},
 		Telemetry: telemetry.Default(),
 	}
 }
@@ -194,6 +207,9 @@ func (c Config) Validate(target Target) (warnings []error, err error) {
 	if target.runs(TargetCatalog) {
 		own := c.catalog()
 		add(own.Validate())
+	}
+	if target.runs(TargetMaterializer) {
+		add(nil, c.materializer().Validate())
 	}
 	if target.runs(TargetCatalog) || target.runs(TargetMaterializer) {
 		if len(c.Kafka.Brokers) == 0 {

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"github.com/frazil-io/frazil/libs/kafkalog/franz"
+	"github.com/frazil-io/frazil/libs/registry/httpregistry"
+	"github.com/frazil-io/frazil/services/catalog"
+	"github.com/frazil-io/frazil/services/edge"
+	"github.com/frazil-io/frazil/services/internal/replicas"
+	"github.com/frazil-io/frazil/services/materializer"
+)
+
+// The one configuration in the words of each package.
+
+func (c Config) edge() edge.Config {
+	return edge.Config{REST: c.REST, S3: c.S3, Auth: c.Auth, Credentials: c.Credentials, Shutdown: c.Shutdown}
+}
+
+func (c Config) catalog() catalog.Config {
+	own := catalog.Default()
+	own.Namespace, own.Bucket, own.Topics, own.Freshness = c.Namespace, c.S3.Bucket, c.Topics, c.Freshness
+	own.Cache.MetadataMaxBytes = int64(c.Cache.MetadataMaxBytes)
+	own.ListedSnapshots = c.Snapshots.Listed
+	own.Tables = make(map[string]catalog.TableConfig, len(c.Tables))
+	for topic, t := range c.Tables {
+		own.Tables[topic] = t.TableConfig
+	}
+	return own
+}
+
+func (c Config) materializer() materializer.Config {
+	own := materializer.Default()
+	own.CacheDir = c.dir("cache")
+	own.Cache.MaxBytes, own.Memory.MaxBytes, own.Hold = c.Cache.MaxBytes, c.Memory.MaxBytes, c.S3.Hold
+	own.Cache.OpenFiles = c.Cache.OpenFiles
+	own.Slots, own.BuildTimeout = c.Slots, c.BuildTimeout
+	return own
+}
+
+func (c Config) kafka() franz.Config {
+	own := franz.Default()
+	own.Brokers, own.ClientID, own.RackID = c.Kafka.Brokers, c.Kafka.ClientID, c.Kafka.Rack
+	t := c.Kafka.TLS
+	own.TLS = franz.TLS{
+		Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
+		ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
+	}
+	s := c.Kafka.SASL
+	own.SASL = franz.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: franz.Secret(s.Password.Reveal())}
+	return own
+}
+
+func (c Config) registry() httpregistry.Config {
+	own := httpregistry.Default()
+	own.URL, own.Username = c.Registry.URL, c.Registry.Username
+	own.Password, own.Token = c.Registry.Password.Reveal(), c.Registry.Token.Reveal()
+	return own
+}
+
+// addressesOf are the host:port of a gRPC target.
+func addressesOf(target string) []string { return replicas.Addresses(target) }
