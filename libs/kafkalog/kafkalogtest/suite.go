@@ -60,6 +60,8 @@ type Txn interface {
 	Commit(t testing.TB)
 	// Abort gives the records up. A marker takes the next offset.
 	Abort(t testing.TB)
+	// Again begins the next transaction of the same producer, once this one has ended.
+	Again(t testing.TB) Txn
 }
 
 // Subject is one implementation and the cluster behind it.
@@ -89,6 +91,7 @@ func Run(t *testing.T, start func(t *testing.T) Subject, except Exceptions) {
 		{"a batch above the fetch size", largeBatch},
 		{"committed, aborted and control records", transactions},
 		{"interleaved transactions", interleaved},
+		{"one producer aborts and commits", sameProducer},
 		{"a tail of markers ends promptly", markerTail},
 		{"an open transaction holds the end back", openTransaction},
 		{"below the log start", belowLogStart},

@@ -45,7 +45,7 @@ func (k commands) Append(t testing.TB, topic string, p kafkapos.Partition, _ kaf
 func (k commands) Begin(t testing.TB, topic string, p kafkapos.Partition) kafkalogtest.Txn {
 	txn, err := k.c.Begin(topic, p)
 	check(t, err)
-	return transaction{txn}
+	return transaction{k, topic, p, txn}
 }
 
 func (k commands) Expire(t testing.TB, topic string, p kafkapos.Partition, start kafkapos.Offset) {
@@ -62,7 +62,14 @@ func (k commands) Compact(t testing.TB, name string, p kafkapos.Partition) {
 
 func (k commands) Down(testing.TB) { k.c.SetDown(true) }
 
-type transaction struct{ txn *memlog.Txn }
+type transaction struct {
+	k     commands
+	topic string
+	p     kafkapos.Partition
+	txn   *memlog.Txn
+}
+
+func (x transaction) Again(t testing.TB) kafkalogtest.Txn { return x.k.Begin(t, x.topic, x.p) }
 
 func (x transaction) Append(t testing.TB, recs ...kafkalog.Record) {
 	_, err := x.txn.Append(recs...)

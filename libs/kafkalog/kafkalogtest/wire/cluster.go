@@ -203,7 +203,15 @@ func (x *txn) end(t testing.TB, how kgo.TransactionEndTry) {
 		t.Fatalf("end transaction: %v", err)
 	}
 	x.cluster.await(t, "marker is written", func() bool { return x.logEnd(ctx) > before })
-	x.producer.Close()
+}
+
+// Again implements kafkalogtest.Txn.
+func (x *txn) Again(t testing.TB) kafkalogtest.Txn {
+	t.Helper()
+	if err := x.producer.BeginTransaction(); err != nil {
+		t.Fatalf("begin transaction: %v", err)
+	}
+	return x
 }
 
 func (x *txn) logEnd(ctx context.Context) int64 {
