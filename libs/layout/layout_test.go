@@ -11,6 +11,7 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/layout"
+	"github.com/frazil-io/frazil/libs/sealed"
 )
 
 // TestRowGroupsCoverTheRangeAlignedAndFew: for any range and block size.
@@ -141,4 +142,37 @@ func TestCodecRoundTrip(t *testing.T) {
 			t.Fatalf("a flipped bit: %v", err)
 		}
 	}
+}
+
+// FuzzParse: no bytes may do more than fail, also under a right checksum.
+func FuzzParse(f *testing.F) {
+	b, err := layout.NewBuilder(kafkapos.Range{Start: 70, End: 100}, 6)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := errors.Join(b.Add(71, layout.Row), b.Add(72, layout.Delete), b.AddNonRow(kafkapos.Range{Start: 80, End: 90})); err != nil {
+		f.Fatal(err)
+	}
+	ls, err := b.Layouts()
+	if err != nil {
+		f.Fatal(err)
+	}
+	raw, err := ls[0].Bytes()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > sealed.Overhead {
+			b = sealed.End(bytes.Clone(b[:len(b)-4]))
+		}
+		l, err := layout.Parse(b)
+		if err != nil {
+			if !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		l.Rows(l.Range())
+	})
 }
