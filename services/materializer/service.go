@@ -90,6 +90,24 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// Counters are totals since New.
+type Counters struct {
+	ScannedEvents, FetchedBytes   int64
+	EncodedRowGroups, EncodedRows int64
+	CacheHits, CacheMisses        int64 // row groups that a read found, or had to have encoded
+	CacheFailures                 int64 // row groups that the disk did not take, or gave back damaged
+	CacheBytes                    int64 // on disk now
+}
+
+// Counters answers what the metrics report.
+func (s *Service) Counters() Counters {
+	c := &s.counters
+	return Counters{
+		c.ScannedEvents.Load(), c.FetchedBytes.Load(), c.EncodedRowGroups.Load(), c.EncodedRows.Load(),
+		c.CacheHits.Load(), c.CacheMisses.Load(), c.CacheFailures.Load(), s.cache.Stats().Bytes,
+	}
+}
+
 // Name implements lifecycle.Part.
 func (s *Service) Name() string { return "materializer" }
 

@@ -1,0 +1,497 @@
+package materializer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/libs/layout"
+	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
+	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
+	"github.com/frazil-io/frazil/services/materializer"
+)
+
+func span(start, end kafkapos.Offset) kafkapos.Range { return kafkapos.Range{Start: start, End: end} }
+
+// row is one line of a data file.
+type row struct {
+	offset int64
+	name   string
+}
+
+func rowsOf(t *testing.T, data []byte) []row {
+	t.Helper()
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]int{}
+	for i, c := range f.Schema().Columns() {
+		at[c[0]] = i
+	}
+	r := parquet.NewReader(f)
+	defer r.Close()
+	var out []row
+	buf := make([]parquet.Row, 64)
+	for {
+		n, err := r.ReadRows(buf)
+		for _, v := range buf[:n] {
+			if id := v[at["_row_id"]].Int64(); id != v[at["kafka_offset"]].Int64() {
+				t.Fatalf("_row_id %d at offset %d of partition 0", id, v[at["kafka_offset"]].Int64())
+			}
+			out = append(out, row{v[at["kafka_offset"]].Int64(), v[at["name"]].String()})
+		}
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expected are the rows that fill made in a range.
+func expected(rng kafkapos.Range) []row {
+	var out []row
+	for o := int(rng.Start); o < int(rng.End); o++ {
+		if o%9 != 8 {
+			out = append(out, row{int64(o), name(o*7%300, o)})
+		}
+	}
+	return out
+}
+
+func equalRows(t *testing.T, what string, got, want []row) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d rows, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("%s: row %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+func TestScanProjectsEveryOffset(t *testing.T) {
+	w := newWorld(t)
+	w.append(upsert(1, 0), upsert(2, 1), del(1), upsert(1, 3))
+	if _, err := w.kafka.AppendAborted(topicName, 0, upsert(9, 4), upsert(9, 5)); err != nil {
+		t.Fatal(err)
+	}
+	w.append(upsert(2, 7))
+	end := kafkapos.Offset(8) // the abort has a marker of its own
+	if err := w.kafka.Drop(topicName, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.scan(span(0, end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int64]layout.Class{0: layout.Row, 2: layout.Delete, 3: layout.Row, 7: layout.Row}
+	if fmt.Sprint(s.classes) != fmt.Sprint(want) {
+		t.Errorf("classes %v, want %v", s.classes, want)
+	}
+	if fmt.Sprint(s.nonrows) != "[[4,7)]" {
+		t.Errorf("offsets without an event %v", s.nonrows)
+	}
+	if s.hashes[0] != s.hashes[2] || s.hashes[0] != s.hashes[3] || s.hashes[0] == s.hashes[7] {
+		t.Error("keys and hashes do not go together")
+	}
+	if tr := s.trailer; tr.GetPosition() != 8 || tr.GetEvents() != 4 || tr.GetLogStartOffset() != 0 || tr.GetLeaderEpoch() < 0 || tr.GetBytes() == 0 {
+		t.Errorf("trailer %v", tr)
+	}
+}
+
+func TestKeyBatchesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.fill(70_000)
+	s, err := w.scan(span(0, 70_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.classes) != 70_000 || s.batches != 2 {
+		t.Errorf("%d events in %d batches", len(s.classes), s.batches)
+	}
+}
+
+func TestAPublishedFileIsServedWithoutEncodingAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fill(5000)
+	rng := span(100, 4900)
+	key := w.publish(rng)
+	before := w.service.Counters()
+	data := w.readAll(key)
+	if int64(len(data)) != sizeOf(t, key) {
+		t.Errorf("%d bytes, declared %d", len(data), sizeOf(t, key))
+	}
+	equalRows(t, "file", rowsOf(t, data), expected(rng))
+	if after := w.service.Counters(); after.EncodedRowGroups != before.EncodedRowGroups || after.FetchedBytes != before.FetchedBytes || after.CacheHits == before.CacheHits {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
+func TestEveryRangeIsTheFilesSlice(t *testing.T) {
+	w := newWorld(t)
+	w.fill(4000)
+	key := w.publish(span(0, 4000))
+	whole := w.readAll(key)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range 60 {
+		off := r.Int64N(int64(len(whole)) + 1)
+		n := r.Int64N(int64(len(whole)) - off + 1)
+		got, err := w.read(t.Context(), key, off, n)
+		if err != nil || !bytes.Equal(got, whole[off:off+n]) {
+			t.Fatalf("range %d [%d,+%d): %d bytes, %v", i, off, n, len(got), err)
+		}
+	}
+	if w.dedup.asked != 1 {
+		t.Errorf("dedup was asked %d times", w.dedup.asked)
+	}
+}
+
+func TestAllBytesAreTheSameAfterTheDiskWasLost(t *testing.T) {
+	w := newWorld(t)
+	w.fill(5000)
+	key := w.publish(span(7, 5000))
+	want := w.readAll(key)
+	for _, how := range []string{"a restart", "a lost disk"} {
+		if how == "a lost disk" {
+			w.disk.Crash() // nothing of the cache was synced
+		}
+		w.start()
+		if got := w.readAll(key); !bytes.Equal(got, want) {
+			t.Errorf("after %s: other bytes", how)
+		}
+		groups := int64(len(layout.RowGroups(span(7, 5000), blockLog2)))
+		if c := w.service.Counters(); how == "a restart" && c.EncodedRowGroups != 0 || how == "a lost disk" && c.EncodedRowGroups != groups {
+			t.Errorf("after %s: %+v", how, c)
+		}
+	}
+}
+
+func TestOnlyTheRowGroupsOfARangeAreMade(t *testing.T) {
+	w := newWorld(t)
+	w.fill(8 << blockLog2)
+	key := w.publish(span(0, 8<<blockLog2))
+	want := w.readAll(key)
+	w.disk.Crash()
+	w.start()
+	got, err := w.read(t.Context(), key, 4, 100)
+	if err != nil || !bytes.Equal(got, want[4:104]) {
+		t.Fatalf("first row group: %v", err)
+	}
+	if c := w.service.Counters(); c.EncodedRowGroups != 1 {
+		t.Errorf("%d row groups were encoded for one", c.EncodedRowGroups)
+	}
+	if got, err = w.read(t.Context(), key, int64(len(want))-8, 8); err != nil || !bytes.Equal(got, want[len(want)-8:]) {
+		t.Fatalf("footer: %v", err)
+	}
+	if c := w.service.Counters(); c.EncodedRowGroups != 8 {
+		t.Errorf("%d row groups were encoded for a footer of 8", c.EncodedRowGroups)
+	}
+}
+
+func TestARowGroupThatBeginsBelowTheScanIsReadAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3000)
+	s, err := w.scan(span(2500, 3000), span(0, 1024), span(1024, 2048), span(2048, 3000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.classes) != 500 {
+		t.Errorf("%d events are projected, want 500", len(s.classes))
+	}
+	for off := range s.classes {
+		if off < 2500 {
+			t.Fatalf("offset %d is projected", off)
+		}
+	}
+	if len(s.groups) != 3 {
+		t.Fatalf("%d row groups", len(s.groups))
+	}
+	equalRows(t, "file", rowsOf(t, w.readAll(w.record(span(0, 3000), s))), expected(span(0, 3000)))
+}
+
+func TestARowGroupWithoutRowsIsReportedSo(t *testing.T) {
+	w := newWorld(t)
+	w.append(del(1), del(2), upsert(1, 2))
+	s, err := w.scan(span(0, 3), span(0, 2), span(2, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.groups) != 2 || s.groups[0].GetRows() != 0 || s.groups[0].GetSizeBytes() != 0 || s.groups[1].GetRows() != 1 {
+		t.Errorf("row groups %v", s.groups)
+	}
+}
+
+func TestAScanThatContradictsItselfIsInvalid(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	for what, groups := range map[string][]kafkapos.Range{
+		"beyond the end": {span(50, 101)}, "unordered": {span(50, 60), span(10, 20)}, "overlapping": {span(10, 30), span(20, 40)}, "empty": {span(5, 5)},
+	} {
+		if _, err := w.scan(span(0, 100), groups...); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := w.scan(span(0, 101)); !errors.Is(err, fault.ErrRetired) {
+		t.Errorf("beyond the log: %v", err)
+	}
+}
+
+func TestManyReadersOneEncoding(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1000)
+	key := w.publish(span(0, 1000))
+	want := w.readAll(key)
+	w.disk.Crash()
+	w.start()
+	open := w.reader.close()
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			got, err := w.read(t.Context(), key, 0, int64(len(want)))
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+	<-w.reader.seen
+	open()
+	wg.Wait()
+	if c := w.service.Counters(); c.EncodedRowGroups != 1 {
+		t.Errorf("%d encodings", c.EncodedRowGroups)
+	}
+}
+
+func TestTheWorkGoesOnWhenTheClientHangsUp(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1000)
+	key := w.publish(span(0, 1000))
+	want := w.readAll(key)
+	w.disk.Crash()
+	w.start()
+	open := w.reader.close()
+	ctx, hangUp := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := w.read(ctx, key, 0, int64(len(want)))
+		done <- err
+	}()
+	<-w.reader.seen
+	hangUp()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the reader that left: %v", err)
+	}
+	open()
+	if got := w.readAll(key); !bytes.Equal(got, want) {
+		t.Error("other bytes")
+	}
+	if c := w.service.Counters(); c.EncodedRowGroups != 1 {
+		t.Errorf("%d encodings: the retry did not join", c.EncodedRowGroups)
+	}
+}
+
+func TestAReadIsHeldAndThenAskedToComeBack(t *testing.T) {
+	w := newWorld(t, func(c *materializer.Config) { c.Hold = 20 * time.Millisecond })
+	w.fill(1000)
+	key := w.publish(span(0, 1000))
+	w.disk.Crash()
+	w.start()
+	open := w.reader.close()
+	got, err := w.read(t.Context(), key, 0, sizeOf(t, key))
+	if !errors.Is(err, fault.ErrUnavailable) || len(got) != 0 {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	open()
+	for {
+		if _, err := w.read(t.Context(), key, 0, sizeOf(t, key)); err == nil {
+			break
+		} else if !errors.Is(err, fault.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if c := w.service.Counters(); c.EncodedRowGroups != 1 {
+		t.Errorf("%d encodings", c.EncodedRowGroups)
+	}
+}
+
+func TestBytesThatWereNotRecordedAreNeverServed(t *testing.T) {
+	for what, change := range map[string]func(*typesv1.RowGroup){
+		"CRC": func(g *typesv1.RowGroup) { g.Crc++ }, "rows": func(g *typesv1.RowGroup) { g.Rows++ },
+		"range": func(g *typesv1.RowGroup) { g.Range.End-- },
+	} {
+		w := newWorld(t)
+		w.fill(1000)
+		s, err := w.scan(span(0, 1000), span(0, 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.disk.Crash()
+		w.start()
+		change(s.groups[0])
+		got, err := w.read(t.Context(), w.record(span(0, 1000), s), 0, 100)
+		if !errors.Is(err, fault.ErrCorrupt) || len(got) != 0 {
+			t.Errorf("%s: %d bytes, %v", what, len(got), err)
+		}
+	}
+}
+
+func TestWhatIsNotServed(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1000)
+	key := w.publish(span(0, 1000))
+	size := sizeOf(t, key)
+	read := func(key string, off, n int64) error {
+		got, err := w.read(t.Context(), key, off, n)
+		if len(got) > 0 {
+			t.Errorf("%s: %d bytes came first", key, len(got))
+		}
+		return err
+	}
+	for _, c := range []struct {
+		what string
+		err  error
+		kind error
+	}{
+		{"a name that was never issued", read(strings.Replace(key, "0-1000-", "0-999-", 1), 0, 4), fault.ErrNotFound},
+		{"no name", read("x", 0, 4), fault.ErrNotFound},
+		{"beyond the end", read(key, size, 1), fault.ErrInvalid},
+		{"a range that leaves the file", read(key, 0, size+1), fault.ErrInvalid},
+		{"a negative offset", read(key, -1, 1), fault.ErrInvalid},
+		{"a negative length", read(key, 0, -1), fault.ErrInvalid},
+	} {
+		if !errors.Is(c.err, c.kind) {
+			t.Errorf("%s: %v, want %v", c.what, c.err, c.kind)
+		}
+	}
+	if got, err := w.read(t.Context(), key, size, 0); err != nil || len(got) != 0 {
+		t.Errorf("an empty range: %d bytes, %v", len(got), err)
+	}
+	resp := w.dedup.files[key]
+	small := strings.Replace(key, fmt.Sprintf("-z%d-", size), fmt.Sprintf("-z%d-", size-1), 1)
+	w.dedup.files[small] = resp
+	if err := read(small, 0, 4); !errors.Is(err, fault.ErrRetired) {
+		t.Errorf("a file that outgrew its name: %v", err)
+	}
+	i := strings.Index(key, "-e") + 2
+	other := key[:i] + "aaaaaaaaaa" + key[i+10:]
+	w.dedup.files[other] = resp
+	if err := read(other, 0, 4); !errors.Is(err, fault.ErrRetired) {
+		t.Errorf("another encoding: %v", err)
+	}
+	w.disk.Crash()
+	w.start()
+	if err := w.kafka.Expire(topicName, 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(key, 4, 4); !errors.Is(err, fault.ErrRetired) {
+		t.Errorf("a log that was cut: %v", err)
+	}
+	w.kafka.SetDown(true)
+	if err := read(key, 4, 4); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("no broker: %v", err)
+	}
+}
+
+func TestAFullOrDamagedDiskCostsOnlyTime(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3000)
+	key := w.publish(span(0, 3000))
+	want := w.readAll(key)
+	infos, err := w.disk.List("/cache")
+	if err != nil || len(infos) == 0 {
+		t.Fatal(err)
+	}
+	for _, i := range infos {
+		w.disk.Corrupt("/cache/"+i.Name, i.Size-1)
+	}
+	w.start()
+	if got := w.readAll(key); !bytes.Equal(got, want) {
+		t.Error("damaged: other bytes")
+	}
+	if c := w.service.Counters(); c.CacheFailures != int64(len(infos)) || c.EncodedRowGroups != int64(len(infos)) {
+		t.Errorf("damaged: %+v", c)
+	}
+	w.disk.Crash()
+	w.disk.Limit(1000)
+	w.start()
+	for range 2 {
+		if got := w.readAll(key); !bytes.Equal(got, want) {
+			t.Error("full: other bytes")
+		}
+	}
+	if c := w.service.Counters(); c.CacheFailures == 0 {
+		t.Errorf("full: %+v", c)
+	}
+}
+
+func TestABadRecordIsReportedAndHasNoRow(t *testing.T) {
+	w := newWorld(t)
+	broken := upsert(1, 1)
+	broken.Value = []byte(`{"id":`)
+	w.append(upsert(1, 0), broken, upsert(2, 2))
+	s, err := w.scan(span(0, 3), span(0, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.classes[1] != layout.Bad || s.bad[1] == "" || s.hashes[1] != strings.Repeat("\x00", 10) || s.groups[0].GetRows() != 2 {
+		t.Errorf("classes %v, bad %v, rows %d", s.classes, s.bad, s.groups[0].GetRows())
+	}
+}
+
+func TestARowGroupLargerThanAllMemoryIsRefused(t *testing.T) {
+	w := newWorld(t, func(c *materializer.Config) { c.Memory.MaxBytes = 16 << 20 })
+	for i := range 40 {
+		big := upsert(i, i)
+		big.Value = fmt.Appendf(nil, `{"id":%d,"name":"%s"}`, i, strings.Repeat("x", 200<<10))
+		w.append(big)
+	}
+	_, err := w.scan(span(0, 40), span(0, 40))
+	if !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "memory.max_bytes") {
+		t.Errorf("8 MB of rows in 14 MB: %v", err)
+	}
+	if _, err := w.scan(span(0, 40), span(0, 10)); err != nil {
+		t.Errorf("2 MB of rows: %v", err)
+	}
+}
+
+func TestDiscoverSchema(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2000)
+	ref := w.spec().GetTopic()
+	resp, err := w.client.DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{
+		Topic: ref, Ranges: map[int32]*typesv1.OffsetRange{0: {Start: 0, End: 2000}, 1: {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := resp.GetDecoding(); d.GetEnvelope() != "upsert" || d.GetValueFormat() != "json" || fmt.Sprint(d.GetKeyFields()) != "[id]" {
+		t.Errorf("decoding %v", d)
+	}
+	if len(resp.GetWriterSchemasJson()) == 0 || resp.GetBytesPerOffset() < 40 || resp.GetBytesPerOffset() > 100 {
+		t.Errorf("%d schemas, %d bytes per offset", len(resp.GetWriterSchemasJson()), resp.GetBytesPerOffset())
+	}
+	if _, err := w.kafka.RecreateTopic(topicName, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{Topic: ref}); !errors.Is(err, fault.ErrRetired) {
+		t.Errorf("another incarnation: %v", err)
+	}
+	ref.Topic = "nothing"
+	if _, err := w.client.DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{Topic: ref}); !errors.Is(err, fault.ErrNotFound) {
+		t.Errorf("no topic: %v", err)
+	}
+}
