@@ -25,11 +25,9 @@ const (
 	// maxBucketBits makes a block of about 1024 entries: what one lookup reads from a file.
 	maxBucketBits = 6
 	maxBlockBits  = 26
-)
 
-var (
-	headMagic = [4]byte{'F', 'Z', 'K', 'R'}
-	tailMagic = [4]byte{'F', 'Z', 'K', 'r'}
+	headMagic = "FZKR"
+	tailMagic = "FZKr"
 )
 
 // shape is what the head fixes about a file.
@@ -74,7 +72,7 @@ func (s shape) prefix(h *Hash, block, bucket int) {
 }
 
 func (s shape) head() []byte {
-	b := append(make([]byte, 0, headSize), headMagic[:]...)
+	b := append(make([]byte, 0, headSize), headMagic...)
 	b = append(b, version, byte(s.blockBits), byte(s.bucketBits), byte(s.offsetWidth))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.rng.Start))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.rng.End))
@@ -84,7 +82,7 @@ func (s shape) head() []byte {
 
 func parseHead(b []byte) (shape, error) {
 	le := binary.LittleEndian
-	if [4]byte(b[:4]) != headMagic || b[4] != version || le.Uint32(b[headSize-crcSize:]) != sealed.Checksum(b[:headSize-crcSize]) {
+	if string(b[:4]) != headMagic || b[4] != version || le.Uint32(b[headSize-crcSize:]) != sealed.Checksum(b[:headSize-crcSize]) {
 		return shape{}, fmt.Errorf("head of a run: %w", fault.ErrCorrupt)
 	}
 	s := shape{blockBits: int(b[5]), bucketBits: int(b[6]), offsetWidth: int(b[7])}

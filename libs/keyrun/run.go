@@ -45,7 +45,7 @@ func Open(src io.ReaderAt, size int64) (*Run, error) {
 	}
 	index := int64(binary.LittleEndian.Uint64(tail[8:]))
 	want := int64(s.blocks()+1) * indexEntry
-	if [4]byte(tail[16:20]) != tailMagic || index < headSize || index+want+tailSize != size {
+	if string(tail[16:20]) != tailMagic || index < headSize || index+want+tailSize != size {
 		return nil, fmt.Errorf("open a run over %s: index at %d of %d bytes: %w", s.rng, index, size, fault.ErrCorrupt)
 	}
 	b := make([]byte, want+tailSize)

@@ -74,7 +74,7 @@ func (w *Writer) Close() (Info, error) {
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(w.entries))
 	b = binary.LittleEndian.AppendUint64(b, index)
-	b = append(b, tailMagic[:]...)
+	b = append(b, tailMagic...)
 	b = binary.LittleEndian.AppendUint32(b, sealed.Checksum(b))
 	w.write(b)
 	if w.err != nil {

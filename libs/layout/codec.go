@@ -15,7 +15,7 @@ import (
 
 const version = 1
 
-var magic = sealed.Magic{'F', 'Z', 'L', 'Y'}
+const magic sealed.Magic = "FZLY"
 
 // Bytes is the layout's persistent form (docs/FORMAT.md, "Layout").
 func (l *Layout) Bytes() ([]byte, error) {

@@ -18,9 +18,9 @@ const (
 	groupVersion   = 1
 )
 
-var (
-	segmentMagic = sealed.Magic{'F', 'Z', 'S', 'G'}
-	groupMagic   = sealed.Magic{'F', 'Z', 'G', 'R'}
+const (
+	segmentMagic sealed.Magic = "FZSG"
+	groupMagic   sealed.Magic = "FZGR"
 )
 
 // Bytes is the segment's persistent form (docs/FORMAT.md, "Segment").

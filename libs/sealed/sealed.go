@@ -18,14 +18,14 @@ const (
 	crcSize    = 4
 )
 
-// Magic names a format; four ASCII characters.
-type Magic [4]byte
+// Magic names a format: four ASCII characters.
+type Magic string
 
 // Begin appends the head of a frame to an empty buffer with room for a body of about size bytes. The caller
 // appends the body and calls End.
 func Begin(m Magic, version byte, size int) []byte {
 	b := make([]byte, 0, size+Overhead)
-	return append(append(b, m[:]...), version)
+	return append(append(b, m...), version)
 }
 
 // End appends the checksum to a buffer that Begin made.
@@ -37,17 +37,17 @@ func End(b []byte) []byte {
 // of another format or of a version that this program does not read.
 func Open(m Magic, version byte, b []byte) ([]byte, error) {
 	if len(b) < Overhead {
-		return nil, fmt.Errorf("open %s of %d bytes: too short: %w", m[:], len(b), fault.ErrCorrupt)
+		return nil, fmt.Errorf("open %s of %d bytes: too short: %w", m, len(b), fault.ErrCorrupt)
 	}
 	if Magic(b[:4]) != m {
-		return nil, fmt.Errorf("open %s: magic %q: %w", m[:], b[:4], fault.ErrCorrupt)
+		return nil, fmt.Errorf("open %s: magic %q: %w", m, b[:4], fault.ErrCorrupt)
 	}
 	if b[4] != version {
-		return nil, fmt.Errorf("open %s: version %d, want %d: %w", m[:], b[4], version, fault.ErrCorrupt)
+		return nil, fmt.Errorf("open %s: version %d, want %d: %w", m, b[4], version, fault.ErrCorrupt)
 	}
 	end := len(b) - crcSize
 	if got, want := Checksum(b[:end]), binary.LittleEndian.Uint32(b[end:]); got != want {
-		return nil, fmt.Errorf("open %s: checksum %08x, want %08x: %w", m[:], got, want, fault.ErrCorrupt)
+		return nil, fmt.Errorf("open %s: checksum %08x, want %08x: %w", m, got, want, fault.ErrCorrupt)
 	}
 	return b[headerSize:end], nil
 }

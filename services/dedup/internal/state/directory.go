@@ -95,9 +95,9 @@ type Page struct {
 	Chunks []*Chunk
 }
 
-var (
-	rootMagic = sealed.Magic{'F', 'Z', 'D', 'R'}
-	pageMagic = sealed.Magic{'F', 'Z', 'D', 'P'}
+const (
+	rootMagic sealed.Magic = "FZDR"
+	pageMagic sealed.Magic = "FZDP"
 )
 
 // Bytes is the persistent form.

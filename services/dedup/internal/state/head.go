@@ -33,7 +33,7 @@ type Tail struct {
 	Sum  [16]byte
 }
 
-var headMagic = sealed.Magic{'F', 'Z', 'H', 'D'}
+const headMagic sealed.Magic = "FZHD"
 
 // Walked reports whether the backward walk has reached the start.
 func (h *Head) Walked() bool { return h.Frontier <= h.Start }

@@ -64,7 +64,7 @@ type Tag struct {
 	ID   int64
 }
 
-var recordMagic = sealed.Magic{'F', 'Z', 'R', 'C'}
+const recordMagic sealed.Magic = "FZRC"
 
 // Bytes is the record's persistent form.
 func (r *Record) Bytes() []byte {
@@ -157,7 +157,7 @@ type EpochInfo struct {
 	Replaced string
 }
 
-var epochMagic = sealed.Magic{'F', 'Z', 'E', 'P'}
+const epochMagic sealed.Magic = "FZEP"
 
 // Bytes is the persistent form.
 func (e *EpochInfo) Bytes() []byte {

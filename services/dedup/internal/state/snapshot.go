@@ -35,7 +35,7 @@ type ManifestGroup struct {
 	DeletedRows     int64
 }
 
-var snapshotMagic = sealed.Magic{'F', 'Z', 'S', 'N'}
+const snapshotMagic sealed.Magic = "FZSN"
 
 // Bytes is the persistent form.
 func (s *Snapshot) Bytes() []byte {
@@ -91,7 +91,7 @@ func ParseSnapshot(b []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-var rowGroupsMagic = sealed.Magic{'F', 'Z', 'R', 'G'}
+const rowGroupsMagic sealed.Magic = "FZRG"
 
 // RowGroupsBytes is the persistent form of what was recorded of a chunk's row groups, by ascending offset.
 func RowGroupsBytes(groups []*typesv1.RowGroup) ([]byte, error) {
@@ -130,7 +130,7 @@ func ParseRowGroups(b []byte) ([]*typesv1.RowGroup, error) {
 	return out, nil
 }
 
-var manifestMagic = sealed.Magic{'F', 'Z', 'M', 'G'}
+const manifestMagic sealed.Magic = "FZMG"
 
 // ManifestGroupBytes is the persistent form of a manifest group that was planned on the given version of the
 // record.
