@@ -90,7 +90,9 @@ func (e *BadRecord) Error() string { return e.Reason }
 func (e *BadRecord) Unwrap() error { return fault.ErrInvalid }
 
 // bad makes a BadRecord.
-func bad(format string, args ...any) *BadRecord { return &BadRecord{Reason: fmt.Sprintf(format, args...)} }
+func bad(format string, args ...any) *BadRecord {
+	return &BadRecord{Reason: fmt.Sprintf(format, args...)}
+}
 
 // unfit makes a BadRecord that no policy for bad records makes right: found early, the topic is refused.
 func unfit(format string, args ...any) *BadRecord {

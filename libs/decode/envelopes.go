@@ -143,18 +143,22 @@ func (d *discoverer) findKey(ctx context.Context) ([]schema.Field, error) {
 
 // keyless refuses topics with null keys. A truncate event has one, too, and has a better reason.
 func (d *discoverer) keyless() error {
-	keyed := false
+	var first *Sample
+	keyed, certain := false, false
 	for i := range d.samples {
 		s := &d.samples[i]
 		if s.Key != nil {
 			keyed = true
-		} else if !d.isTruncate(s.Value) {
-			return refuse("record %s has no key: without keys there is no current state to serve; "+
-				"let the source send a key (message.key.columns)", s)
+			continue
 		}
+		if first == nil {
+			first = s
+		}
+		certain = certain || !d.isTruncate(s.Value)
 	}
-	if !keyed {
-		return refuse("no record has a key: without keys there is no current state to serve")
+	if certain || !keyed {
+		return refuse("record %s has no key: without keys there is no current state to serve; "+
+			"let the source send a key (message.key.columns)", first)
 	}
 	return nil
 }
@@ -248,6 +252,7 @@ func (d *discoverer) bareKeyColumns() ([]schema.Field, error) {
 	f := newInference()
 	var primitive [][]byte
 	var before string
+	have := false
 	for i := range d.samples {
 		s := &d.samples[i]
 		if s.Key == nil {
@@ -268,10 +273,10 @@ func (d *discoverer) bareKeyColumns() ([]schema.Field, error) {
 			}
 			names = memberNames(ms)
 		}
-		if i > 0 && before != names {
+		if have && before != names {
 			return nil, refuseKeyChange(before, names, s)
 		}
-		before = names
+		before, have = names, true
 	}
 	if len(primitive) > 0 {
 		return []schema.Field{{ID: 1, Name: PrimitiveKeyField, Type: schema.Type{Kind: primitiveKind(primitive)}}}, nil

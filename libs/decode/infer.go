@@ -220,4 +220,3 @@ func primitiveKind(keys [][]byte) schema.Kind {
 	}
 	return schema.Long
 }
-
