@@ -1,7 +1,6 @@
 package keyrun
 
 import (
-	"container/heap"
 	"fmt"
 	"io"
 	"iter"
@@ -27,7 +26,7 @@ func Merge(out io.Writer, runs ...*Run) (Info, error) {
 		return Info{}, err
 	}
 	var h cursors
-	defer h.stop()
+	defer func() { h.stop() }()
 	for _, r := range runs {
 		c := &cursor{}
 		c.next, c.stop = iter.Pull2(r.All())
@@ -42,9 +41,9 @@ func Merge(out io.Writer, runs ...*Run) (Info, error) {
 }
 
 func mergeInto(w *Writer, h *cursors) error {
-	for h.Len() > 0 {
+	for len(*h) > 0 {
 		e := (*h)[0].entry
-		for h.Len() > 0 && (*h)[0].entry.Hash == e.Hash {
+		for len(*h) > 0 && (*h)[0].entry.Hash == e.Hash {
 			e.Lowest = min(e.Lowest, (*h)[0].entry.Lowest)
 			e.Highest = max(e.Highest, (*h)[0].entry.Highest)
 			if err := h.advance(); err != nil {
@@ -65,19 +64,8 @@ type cursor struct {
 	stop  func()
 }
 
-// cursors is a heap by hash.
+// cursors is a heap by hash: the first has the lowest.
 type cursors []*cursor
-
-func (h cursors) Len() int           { return len(h) }
-func (h cursors) Less(i, j int) bool { return h[i].entry.Hash.Compare(h[j].entry.Hash) < 0 }
-func (h cursors) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *cursors) Push(x any)        { *h = append(*h, x.(*cursor)) }
-func (h *cursors) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
 
 // add takes a cursor in, at its first entry.
 func (h *cursors) add(c *cursor) error {
@@ -87,7 +75,10 @@ func (h *cursors) add(c *cursor) error {
 		return err
 	}
 	c.entry = e
-	heap.Push(h, c)
+	*h = append(*h, c)
+	for i := len(*h) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
+		h.swap(i, (i-1)/2)
+	}
 	return nil
 }
 
@@ -95,14 +86,33 @@ func (h *cursors) add(c *cursor) error {
 func (h *cursors) advance() error {
 	c := (*h)[0]
 	e, err, ok := c.next()
-	if err != nil || !ok {
-		heap.Pop(h).(*cursor).stop()
+	if err != nil {
 		return err
 	}
 	c.entry = e
-	heap.Fix(h, 0)
-	return nil
+	if !ok {
+		c.stop()
+		h.swap(0, len(*h)-1)
+		*h = (*h)[:len(*h)-1]
+	}
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(*h); child++ {
+			if h.less(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return nil
+		}
+		h.swap(i, least)
+		i = least
+	}
 }
+
+func (h *cursors) less(i, j int) bool { return (*h)[i].entry.Hash.Compare((*h)[j].entry.Hash) < 0 }
+
+func (h *cursors) swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
 
 func (h cursors) stop() {
 	for _, c := range h {
