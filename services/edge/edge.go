@@ -159,7 +159,10 @@ func (s *Service) makeS3(o *observe.Observer, auth *authn.Authenticator, vendor 
 		return err
 	}
 	h, err := s3.New(s3.Config{Bucket: s.cfg.S3.Bucket, Domain: s.cfg.S3.Domain, Region: s.cfg.S3.Region, Hold: s.cfg.S3.Hold},
-		s3.Deps{Store: store, Authn: auth, Vendor: vendor, Now: s.deps.Now, NewID: newRequestID})
+		s3.Deps{
+			Store: store, Authn: auth, Vendor: vendor, Now: s.deps.Now, NewID: newRequestID,
+			AfterFunc: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
+		})
 	if err != nil {
 		return err
 	}

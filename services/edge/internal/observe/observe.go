@@ -83,8 +83,8 @@ func (o *Observer) Handler(protocol string, serve func(w *Writer, r *http.Reques
 		begin := o.now()
 		w := &Writer{ResponseWriter: rw, Operation: "unknown"}
 		o.active.Add(ctx, 1, metric.WithAttributes(proto))
+		defer o.active.Add(ctx, -1, metric.WithAttributes(proto))
 		serve(w, r)
-		o.active.Add(ctx, -1, metric.WithAttributes(proto))
 		if w.status == 0 {
 			w.status = http.StatusOK
 		}

@@ -140,6 +140,9 @@ func (h *Handler) serve(w *observe.Writer, r *http.Request) error {
 
 // takePrefix splits the warehouse off a path. A client that was told no prefix has the default one.
 func (h *Handler) takePrefix(segments []string) (string, []string, error) {
+	if len(segments) == 0 {
+		return "", nil, noRoute()
+	}
 	if slices.Contains([]string{"namespaces", "tables", "views", "transactions"}, segments[0]) {
 		return h.cfg.DefaultWarehouse, segments, nil
 	}

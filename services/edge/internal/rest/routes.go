@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // route is one operation of the specification.
@@ -135,19 +136,14 @@ func match(pattern, segments []string) (map[string]string, bool) {
 
 // namespace decodes the namespace of a path. Levels are separated by an encoded 0x1F; namespaces here have one
 // level, so more of them name nothing.
-func (q *request) namespace() (string, error) {
-	raw := q.vars["ns"]
-	name, err := url.PathUnescape(raw)
-	if err != nil {
-		return "", refuse(http.StatusBadRequest, "BadRequestException", "Namespace is not decodable")
-	}
-	return name, nil
-}
+func (q *request) namespace() (string, error) { return q.name("ns", "Namespace") }
 
-func (q *request) table() (string, error) {
-	name, err := url.PathUnescape(q.vars["table"])
-	if err != nil {
-		return "", refuse(http.StatusBadRequest, "BadRequestException", "Table name is not decodable")
+func (q *request) table() (string, error) { return q.name("table", "Table name") }
+
+func (q *request) name(variable, what string) (string, error) {
+	name, err := url.PathUnescape(q.vars[variable])
+	if err != nil || !utf8.ValidString(name) {
+		return "", refuse(http.StatusBadRequest, "BadRequestException", "%s is not decodable", what)
 	}
 	return name, nil
 }

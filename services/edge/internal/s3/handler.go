@@ -47,6 +47,8 @@ type Deps struct {
 	Now    func() time.Time
 	// NewID makes an id for a request: a few letters and digits.
 	NewID func() string
+	// AfterFunc is time.AfterFunc's contract: stop reports whether it came before f.
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
 // Handler answers S3 requests. Safe for concurrent use.
@@ -120,10 +122,10 @@ var errHeld = errors.New("still being made")
 // in time; it may be called more than once.
 func (h *Handler) hold(parent context.Context) (ctx context.Context, release func() bool) {
 	ctx, cancel := context.WithCancelCause(parent)
-	timer := time.AfterFunc(h.cfg.Hold, func() { cancel(errHeld) })
+	stop := h.deps.AfterFunc(h.cfg.Hold, func() { cancel(errHeld) })
 	released := false
 	return ctx, func() bool {
-		released = released || timer.Stop()
+		released = released || stop()
 		return released
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,13 +34,43 @@ type harness struct {
 	vendor *vend.Vendor
 	clock  atomic.Int64
 	log    func() string
+	timers chan *timer // each request's hold
+}
+
+// timer is a hold that a test runs out by hand.
+type timer struct {
+	mu      sync.Mutex
+	d       time.Duration
+	f       func()
+	stopped bool
+	fired   bool
+}
+
+func (t *timer) stop() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := !t.stopped && !t.fired
+	t.stopped = true
+	return first
+}
+
+// fire runs the timer out and reports whether it had been stopped before.
+func (t *timer) fire() (stopped bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return true
+	}
+	t.fired = true
+	t.f()
+	return false
 }
 
 type option func(*s3.Config, *s3.Deps)
 
 func newHarness(t *testing.T, opts ...option) *harness {
 	t.Helper()
-	h := &harness{t: t, fake: edgefake.New(t)}
+	h := &harness{t: t, fake: edgefake.New(t), timers: make(chan *timer, 10_000)}
 	h.clock.Store(time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC).UnixNano())
 	must := func(err error) {
 		t.Helper()
@@ -56,7 +87,14 @@ func newHarness(t *testing.T, opts ...option) *harness {
 	must(err)
 	var id atomic.Int64
 	cfg := s3.Config{Bucket: edgefake.Bucket, Domain: "s3.localhost", Region: "us-east-1", Hold: 20 * time.Second}
-	deps := s3.Deps{Store: store, Authn: authn.Open(), Vendor: h.vendor, Now: h.now, NewID: func() string { return fmt.Sprint("ID", id.Add(1)) }}
+	deps := s3.Deps{
+		Store: store, Authn: authn.Open(), Vendor: h.vendor, Now: h.now, NewID: func() string { return fmt.Sprint("ID", id.Add(1)) },
+		AfterFunc: func(d time.Duration, f func()) func() bool {
+			tm := &timer{d: d, f: f}
+			h.timers <- tm
+			return tm.stop
+		},
+	}
 	for _, o := range opts {
 		o(&cfg, &deps)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/objectname"
 	"github.com/frazil-io/frazil/services/edge/internal/edgefake"
-	"github.com/frazil-io/frazil/services/edge/internal/s3"
 )
 
 // objects makes one of each kind of object, with known bytes.
@@ -232,15 +232,19 @@ func TestBrokenBodies(t *testing.T) {
 
 // A request holds for a while, then is told to come back; nothing is sent before.
 func TestHold(t *testing.T) {
-	h := newHarness(t, func(c *s3.Config, _ *s3.Deps) { c.Hold = 20 * time.Millisecond })
+	h := newHarness(t)
 	data := h.fake.DataFile(0, pattern(100))
 	for _, method := range []string{"ReadData", "ResolveEpoch"} {
 		h.fake.Fail = func(ctx context.Context, m, _ string) error {
-			if m == method {
-				<-ctx.Done()
-				return ctx.Err()
+			if m != method {
+				return nil
 			}
-			return nil
+			tm := <-h.timers
+			if stopped := tm.fire(); stopped || tm.d != 20*time.Second {
+				t.Errorf("%s: hold of %v, stopped %v", method, tm.d, stopped)
+			}
+			<-ctx.Done()
+			return ctx.Err()
 		}
 		a := h.get(data.Key(), "Range", "bytes=0-9")
 		if a.StatusCode != 503 || a.code(t) != "SlowDown" || a.Header.Get("Retry-After") == "" || a.Header.Get("Content-Range") != "" {
@@ -252,8 +256,9 @@ func TestHold(t *testing.T) {
 
 // The hold ends with the first byte: a long body is not cut off by it.
 func TestHoldEndsWithTheFirstByte(t *testing.T) {
-	h := newHarness(t, func(c *s3.Config, _ *s3.Deps) { c.Hold = 300 * time.Millisecond })
-	data := h.fake.DataFile(0, pattern(64<<20))
+	h := newHarness(t)
+	const size = 16 << 20 // more than the buffers between here and the handler take
+	data := h.fake.DataFile(0, pattern(size))
 	r := h.request("GET", "/frazil/"+data.Key())
 	h.sign(r, h.vend(h.scope()))
 	resp, err := http.DefaultTransport.RoundTrip(r)
@@ -261,19 +266,11 @@ func TestHoldEndsWithTheFirstByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	// The reader waits longer than the hold, on a condition of its own: a timer that started after the answer.
-	<-time.After(350 * time.Millisecond)
-	n := 0
-	buf := make([]byte, 1<<20)
-	for {
-		k, err := resp.Body.Read(buf)
-		n += k
-		if err != nil {
-			break
-		}
+	if tm := <-h.timers; !tm.fire() {
+		t.Error("the hold goes on behind the first byte")
 	}
-	if n != 64<<20 {
-		t.Errorf("%d bytes arrived", n)
+	if n, err := io.Copy(io.Discard, resp.Body); n != size || err != nil {
+		t.Errorf("%d bytes arrived, %v", n, err)
 	}
 }
 
