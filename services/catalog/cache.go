@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"container/list"
 	"strings"
 	"sync"
 )
@@ -12,33 +11,38 @@ type cache struct {
 	mu    sync.Mutex
 	limit int64
 	used  int64
-	order *list.List // of *cached, most recently used first
-	items map[string]*list.Element
+	items map[string]*cached
+	// ring holds all items from the most recently used, ring.next, to the least, ring.prev.
+	ring cached
 }
 
 type cached struct {
-	key   string
-	value any
-	size  int64
+	key        string
+	value      any
+	size       int64
+	prev, next *cached
 }
 
 // cacheOverhead is what an entry costs beside its value and key, bytes.
 const cacheOverhead = 200
 
 func newCache(limit int64) *cache {
-	return &cache{limit: limit, order: list.New(), items: map[string]*list.Element{}}
+	c := &cache{limit: limit, items: map[string]*cached{}}
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	return c
 }
 
 // get answers the value of a key and marks it as used; nil if it is not there.
 func (c *cache) get(key string) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.items[key]
+	item, ok := c.items[key]
 	if !ok {
 		return nil
 	}
-	c.order.MoveToFront(e)
-	return e.Value.(*cached).value
+	c.unlink(item)
+	c.link(item)
+	return item.value
 }
 
 // put stores a value of size bytes. What is larger than a quarter of the cache is not kept: one object must not
@@ -50,19 +54,29 @@ func (c *cache) put(key string, value any, size int64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.items[key]; ok {
-		c.remove(e)
+	if old, ok := c.items[key]; ok {
+		c.remove(old)
 	}
-	c.items[key] = c.order.PushFront(&cached{key, value, size})
+	item := &cached{key: key, value: value, size: size}
+	c.items[key] = item
+	c.link(item)
 	c.used += size
 	for c.used > c.limit {
-		c.remove(c.order.Back())
+		c.remove(c.ring.prev)
 	}
 }
 
-func (c *cache) remove(e *list.Element) {
-	item := e.Value.(*cached)
-	c.order.Remove(e)
+func (c *cache) link(item *cached) {
+	item.prev, item.next = &c.ring, c.ring.next
+	item.prev.next, item.next.prev = item, item
+}
+
+func (*cache) unlink(item *cached) {
+	item.prev.next, item.next.prev = item.next, item.prev
+}
+
+func (c *cache) remove(item *cached) {
+	c.unlink(item)
 	delete(c.items, item.key)
 	c.used -= item.size
 }
@@ -71,9 +85,9 @@ func (c *cache) remove(e *list.Element) {
 func (c *cache) drop(prefix string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, e := range c.items {
+	for key, item := range c.items {
 		if strings.HasPrefix(key, prefix) {
-			c.remove(e)
+			c.remove(item)
 		}
 	}
 }

@@ -237,6 +237,9 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 1000 {
 		key := "e/" + strconv.Itoa(i)
 		c.put(key, i, 500)
+		if i > 0 && c.get("e/0") != 0 {
+			t.Fatal("the most used value was pushed out")
+		}
 		if c.get(key) != i {
 			t.Fatalf("%s is not there", key)
 		}
@@ -255,7 +258,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("%d items after drop, %d before", len(c.items), kept)
 	}
 	c.drop("")
-	if c.used != 0 || c.order.Len() != 0 {
+	if c.used != 0 || c.ring.next != &c.ring {
 		t.Errorf("an empty cache holds %d bytes", c.used)
 	}
 }
