@@ -2,6 +2,9 @@ package keyrun_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -346,5 +349,31 @@ func BenchmarkLookup(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/key")
 		})
+	}
+}
+
+// TestTheFormatIsFrozen: bytes of version 1 that are out there stay readable, and are written the same.
+func TestTheFormatIsFrozen(t *testing.T) {
+	b := write(t, kafkapos.Range{Start: 1000, End: 2000}, []keyrun.Entry{
+		{Hash: keyrun.Hash{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Lowest: 1001, Highest: 1001},
+		{Hash: keyrun.Hash{0xff, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Lowest: 1002, Highest: 1999},
+	})
+	const want = "465a4b5201000002e803000000000000d007000000000000000000005cbe1e590200000002020000000102030405060708090aff0203040506070809" +
+		"0a010002000200000000000000e5035fdcf85020000000000000004f0000000000000002000000000000004f00000000000000465a4b72d03cb091"
+	if got := hex.EncodeToString(b); got != want {
+		t.Error(got)
+	}
+	big := sha256.New()
+	entries := make([]keyrun.Entry, 50_000)
+	for i := range entries {
+		binary.BigEndian.PutUint32(entries[i].Hash[:], uint32(i)*85_000)
+		entries[i].Lowest = kafkapos.Offset(i)
+		entries[i].Highest = entries[i].Lowest + kafkapos.Offset(i%3)
+	}
+	if _, err := keyrun.Write(big, kafkapos.Range{Start: 0, End: 60_000}, entries); err != nil {
+		t.Fatal(err)
+	}
+	if got := hex.EncodeToString(big.Sum(nil)); got != "bfbc7d95e6cafda69075b8af8ee5fdc22f42227990f493d912e2ebfc2453d594" {
+		t.Error(got)
 	}
 }

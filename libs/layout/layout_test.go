@@ -2,6 +2,7 @@ package layout_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -175,4 +176,25 @@ func FuzzParse(f *testing.F) {
 		}
 		l.Rows(l.Range())
 	})
+}
+
+// TestTheFormatIsFrozen: bytes of version 1 that are out there stay readable, and are written the same.
+func TestTheFormatIsFrozen(t *testing.T) {
+	b, err := layout.NewBuilder(kafkapos.Range{Start: 70, End: 100}, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Add(71, layout.Row), b.Add(73, layout.Row), b.Add(72, layout.Delete), b.AddNonRow(kafkapos.Range{Start: 80, End: 90})); err != nil {
+		t.Fatal(err)
+	}
+	ls, err := b.Layouts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := ls[0].Bytes()
+	const want = "465a4c5901400000000000000046000000000000006400000000000000143a30000001000000000001001000000007000900123a3000000100000000" +
+		"0000001000000008000f3b3000000100000900010010000900083a30000000000000083a30000000000000008cef52"
+	if got := hex.EncodeToString(raw); err != nil || got != want {
+		t.Errorf("%s, %v", got, err)
+	}
 }

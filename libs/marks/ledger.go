@@ -168,7 +168,12 @@ func (g Ledger) At(cutEnd kafkapos.Offset) (t Tally, ok bool) {
 		case p.Newest >= cutEnd:
 			return Tally{Newest: None}, false
 		default:
-			t = t.plus(p.Tally)
+			t.Marks += p.Marks
+			t.Newest = max(t.Newest, p.Newest)
+			t.Containers = append(t.Containers, make([]uint32, max(0, len(p.Containers)-len(t.Containers)))...)
+			for i, n := range p.Containers {
+				t.Containers[i] += n
+			}
 		}
 	}
 	return t, true

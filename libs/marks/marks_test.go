@@ -2,6 +2,7 @@ package marks_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -263,4 +264,32 @@ func FuzzReadLedger(f *testing.F) {
 		}
 		g.At(1 << 40)
 	})
+}
+
+// TestTheFormatsAreFrozen: bytes of version 1 that are out there stay readable, and are written the same.
+func TestTheFormatsAreFrozen(t *testing.T) {
+	s := segment(t, 4, supersede.Mark{Older: 17, Newer: 40}, supersede.Mark{Older: 18, Newer: 19}, supersede.Mark{Older: 33, Newer: 1000})
+	checkBytes(t, "segment", s,
+		"465a534701021004011315143a300000010000000000010010000000010002001500200401e80700123a300000010000000000000010000000010000660aa0a2")
+	checkBytes(t, "group", sampleGroup(t), "465a4752011010022801143a300000010000000000010010000000010004004a779b7b")
+	ledger, err := marks.NewLedger(marks.Chain{
+		Layout: chunkLayout(t, kafkapos.Range{Start: 16, End: 32}, 4, func(kafkapos.Offset) layout.Class { return layout.Row }),
+		Rows:   layout.CurrentRows,
+		Parts:  segment(t, 4, supersede.Mark{Older: 17, Newer: 40}, supersede.Mark{Older: 20, Newer: 41}).Chunks(),
+	}, []kafkapos.Offset{41})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ledger.AppendBinary(nil)
+	if got := hex.EncodeToString(b); err != nil || got != "022800010129000101" {
+		t.Errorf("ledger: %s, %v", got, err)
+	}
+}
+
+func checkBytes(t *testing.T, name string, v interface{ Bytes() ([]byte, error) }, want string) {
+	t.Helper()
+	b, err := v.Bytes()
+	if got := hex.EncodeToString(b); err != nil || got != want {
+		t.Errorf("%s: %s, %v", name, got, err)
+	}
 }
