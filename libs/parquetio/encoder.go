@@ -103,8 +103,10 @@ type chunkWriter struct {
 
 func newChunkWriter() (*chunkWriter, error) {
 	// Literal-only blocks are entropy coded too: hexadecimal ids are a third smaller for it.
+	// No page is much larger than pageTarget, so a larger window would cost memory and find nothing.
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithAllLitEntropyCompression(true), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true))
+		zstd.WithAllLitEntropyCompression(true), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true),
+		zstd.WithWindowSize(pageTarget), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, fmt.Errorf("start the compressor: %w", err)
 	}
