@@ -17,13 +17,25 @@ class 9 12 13 14
 ----
 9 unknown 12 delete 13 row 14 unknown
 
+# what is added begins where the layout ends: neither above nor below
+extend range=15,16
+15 row
+----
+conflict
+
+extend range=13,16
+13 delete
+----
+conflict
+
 # an open chunk grows at its end and nothing in it changes
 extend range=14,16
 15 row
 ----
 [10,16) rows 10->0 11->1 13->2 15->3 deletes 12
 
-extend range=17,18
+# the next chunk has a layout of its own
+extend range=16,18
 ----
 conflict
 
