@@ -135,6 +135,14 @@ func (d *Decoder) Decode(ctx context.Context, rec *kafkalog.Record, dst *column.
 	return Event{}, err
 }
 
+func isBad(err error) bool {
+	if err == nil {
+		return false
+	}
+	var reason *BadRecord
+	return errors.As(err, &reason)
+}
+
 func (d *Decoder) event(ctx context.Context, rec *kafkalog.Record, dst *column.Batch) (Event, error) {
 	if rec.Value == nil {
 		return d.keyed(ctx, rec, layout.Delete)

@@ -11,8 +11,8 @@ import (
 )
 
 // jsonReader walks JSON with a program: one pass, straight into the columns. In an object that names a field twice
-// the last one counts; the first pass cannot know that and gives errRepeated, and the record is read again with
-// careful set, which looks for the last ones first.
+// the last one counts. The first pass cannot know that: a repeated field, or a fault in a value that a later one may
+// replace, makes it give up, and the record is read again with careful set, which looks for the last ones first.
 type jsonReader struct {
 	jsonScanner
 	sink
@@ -24,7 +24,7 @@ type jsonReader struct {
 	unknown bool     // bare: the row has a column that the table lacks
 }
 
-// errRepeated: an object names a field twice. It never leaves the package.
+// errRepeated: an object names a field twice. The careful pass does not give it.
 var errRepeated = bad("an object names a field twice")
 
 func (r *jsonReader) start(b []byte) {

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"context"
-	"errors"
 
 	"github.com/frazil-io/frazil/libs/schema"
 )
@@ -14,8 +13,9 @@ func (d *Decoder) readKey(ctx context.Context, key []byte, wanted uint64) error 
 	}
 	r := &d.jsonKey
 	r.start(key)
+	r.careful = wanted != 0 // what was stored in columns could not be taken back for a second pass
 	err := d.readJSONKey(wanted)
-	if errors.Is(err, errRepeated) {
+	if wanted == 0 && isBad(err) {
 		d.encoder.Reset()
 		r.start(key)
 		r.careful = true

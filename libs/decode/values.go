@@ -46,7 +46,7 @@ func (d *Decoder) value(ctx context.Context, value []byte, dst *column.Batch) (c
 		d.json.start(value)
 		d.json.lacking = 0
 		class, err = d.jsonValue()
-		if errors.Is(err, errRepeated) {
+		if isBad(err) {
 			dst.Rollback()
 			d.json.start(value)
 			d.json.careful, d.json.lacking = true, 0

@@ -38,9 +38,9 @@ func (s *server) ReadData(req *materializerv1.ReadDataRequest, stream grpc.Serve
 
 func start(t testing.TB, srv *server) materializerv1.MaterializerServiceClient {
 	t.Helper()
-	g := grpc.NewServer(rpc.ServerOptions()...)
-	materializerv1.RegisterMaterializerServiceServer(g, srv)
 	p := rpc.NewPipe()
+	g := grpc.NewServer(append(rpc.ServerOptions(), p.ServerOptions()...)...)
+	materializerv1.RegisterMaterializerServiceServer(g, srv)
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(p.Listener()) }()
 	cc, err := p.Dial("materializer")

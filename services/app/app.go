@@ -185,10 +185,11 @@ func (a *assembly) materializers() (materializerv1.MaterializerServiceClient, er
 // serve adds a service and its gRPC server: over the pipe in one process, over TCP in split mode.
 func (a *assembly) serve(ctx context.Context, target Target, address string, service lifecycle.Part, register func(grpc.ServiceRegistrar)) error {
 	opts := append(rpc.ServerOptions(), a.cluster.serverOptions()...)
-	server := grpc.NewServer(append(opts, a.tel.ServerOption())...)
-	register(server)
+	opts = append(opts, a.tel.ServerOption())
 	listener := a.pipes[target].Listener()
-	if a.target != TargetAll {
+	if a.target == TargetAll {
+		opts = append(opts, a.pipes[target].ServerOptions()...)
+	} else {
 		tcp, err := a.listen(ctx, "services.listen."+string(target), address)
 		if err != nil {
 			return err
@@ -196,6 +197,8 @@ func (a *assembly) serve(ctx context.Context, target Target, address string, ser
 		listener = tcp
 		a.log.Info("service listens", "service", string(target), "address", tcp.Addr().String())
 	}
+	server := grpc.NewServer(opts...)
+	register(server)
 	a.ready.await(string(target), service.Ready())
 	a.add(service, serveGRPC(string(target)+" gRPC", server, a.cfg.Shutdown.Grace, listener))
 	return nil

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/frazil-io/frazil/libs/chainstore/diskstore"
 	"github.com/frazil-io/frazil/libs/fsys"
 	"github.com/frazil-io/frazil/libs/kafkalog"
 	"github.com/frazil-io/frazil/libs/registry/httpregistry"
@@ -14,6 +16,7 @@ import (
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
 	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
 	"github.com/frazil-io/frazil/services/catalog"
+	"github.com/frazil-io/frazil/services/dedup"
 	"github.com/frazil-io/frazil/services/materializer"
 )
 
@@ -68,6 +71,34 @@ func (a *assembly) addCatalog(ctx context.Context) error {
 	}
 	return a.serve(ctx, TargetCatalog, a.cfg.Services.Listen.Catalog, service, func(r grpc.ServiceRegistrar) {
 		catalogv1.RegisterCatalogServiceServer(r, service)
+	})
+}
+
+func (a *assembly) addDedup(ctx context.Context) error {
+	materializers, err := a.materializers()
+	if err != nil {
+		return err
+	}
+	log := a.logger(TargetDedup)
+	store, err := diskstore.Open(a.cfg.dir("state"), log)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", a.cfg.DataDir, err)
+	}
+	a.closers = append(a.closers, store.Close)
+	service, err := dedup.New(a.cfg.dedup(), dedup.Deps{
+		Store:        store,
+		FS:           fsys.OS(),
+		Materializer: materializers,
+		Clock:        time.Now,
+		Random:       rand.Reader,
+		Log:          log,
+		Meter:        a.tel.Meters.Meter(instrumentation),
+	})
+	if err != nil {
+		return err
+	}
+	return a.serve(ctx, TargetDedup, a.cfg.Services.Listen.Dedup, service, func(r grpc.ServiceRegistrar) {
+		dedupv1.RegisterDedupServiceServer(r, service)
 	})
 }
 

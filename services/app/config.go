@@ -11,6 +11,7 @@ import (
 	"github.com/frazil-io/frazil/libs/config"
 	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/catalog"
+	"github.com/frazil-io/frazil/services/dedup"
 	"github.com/frazil-io/frazil/services/edge"
 	"github.com/frazil-io/frazil/services/materializer"
 )
@@ -40,6 +41,7 @@ type Config struct {
 
 	Cache  CacheConfig  `yaml:"cache"`
 	Memory MemoryConfig `yaml:"memory"`
+	Dedup  DedupConfig  `yaml:"dedup"`
 	// Slots bound the materializer's work that goes on at once. Defaults: cores, cores, 1024.
 	Slots materializer.SlotsConfig `yaml:"slots"`
 	// BuildTimeout ends the making of one row group. Default 5m.
@@ -98,7 +100,8 @@ type RegistryConfig struct {
 
 // TableConfig is about one topic. All keys are optional.
 type TableConfig struct {
-	catalog.TableConfig `yaml:",inline"`
+	Catalog catalog.TableConfig `yaml:",inline"`
+	Dedup   dedup.TableConfig   `yaml:",inline"`
 }
 
 // CacheConfig bounds what is kept to save time.
@@ -117,10 +120,25 @@ type MemoryConfig struct {
 	MaxBytes config.Size `yaml:"max_bytes"`
 }
 
+// DedupConfig tunes the work of dedup.
+type DedupConfig struct {
+	// Parallel is how many logs advance at once, over all tables. Default: the number of cores.
+	Parallel int `yaml:"parallel"`
+	// OpenRuns is how many run files stay open. Default 256.
+	OpenRuns int `yaml:"open_runs"`
+	// BadRecordRetry is how long a record that stopped its log is not read again. Default 30s.
+	BadRecordRetry time.Duration `yaml:"bad_record_retry"`
+	// CollectEvery is how often state that nothing names is looked for. Default 1m.
+	CollectEvery time.Duration `yaml:"collect_every"`
+}
+
 // SnapshotsConfig says how long the past can be read.
 type SnapshotsConfig struct {
 	// Retention of a snapshot. Default 1h.
 	Retention time.Duration `yaml:"retention"`
+	// Dense is the age up to which every snapshot is kept; of the older ones one per Every. Defaults 10m and 1m.
+	Dense time.Duration `yaml:"dense"`
+	Every time.Duration `yaml:"every"`
 	// Listed is how many snapshots the metadata lists. Default 100.
 	Listed int `yaml:"listed"`
 }
@@ -165,7 +183,7 @@ type HealthConfig struct {
 
 // Default answers a configuration that needs only brokers.
 func Default() Config {
-	e, c, m := edge.Default(), catalog.Default(), materializer.Default()
+	e, c, m, d := edge.Default(), catalog.Default(), materializer.Default(), dedup.Default()
 	e.S3.Listen = "127.0.0.1:9000"
 	return Config{
 		DataDir: "frazil-data",
@@ -178,7 +196,13 @@ func Default() Config {
 		},
 		Memory: MemoryConfig{MaxBytes: m.Memory.MaxBytes},
 		Slots:  m.Slots, BuildTimeout: m.BuildTimeout,
-		Snapshots: SnapshotsConfig{Retention: time.Hour, Listed: c.ListedSnapshots},
+		OnBadRecord: d.OnBadRecord, RetentionMarginPercent: d.RetentionMarginPercent,
+		Dedup: DedupConfig{
+			Parallel: d.Parallel, OpenRuns: d.OpenRuns, BadRecordRetry: d.BadRecordRetry, CollectEvery: d.CollectEvery,
+		},
+		Snapshots: SnapshotsConfig{
+			Retention: d.Snapshots.Retention, Dense: d.Snapshots.Dense, Every: d.Snapshots.Every, Listed: d.Snapshots.Listed,
+		},
 		Services: ServicesConfig{
 			Catalog: "127.0.0.1:7070", Materializer: "127.0.0.1:7071", Dedup: "127.0.0.1:7072",
 			Listen:       ListenConfig{Catalog: "127.0.0.1:7070", Materializer: "127.0.0.1:7071", Dedup: "127.0.0.1:7072"},
@@ -207,6 +231,9 @@ func (c Config) Validate(target Target) (warnings []error, err error) {
 	if target.runs(TargetCatalog) {
 		own := c.catalog()
 		add(own.Validate())
+	}
+	if target.runs(TargetDedup) {
+		add(c.dedup().Validate())
 	}
 	if target.runs(TargetMaterializer) {
 		add(nil, c.materializer().Validate())
@@ -299,7 +326,8 @@ func loopback(target string) bool {
 // shared is what must be equal on all services for them to speak of the same tables: everything but where a process
 // listens, keeps its files, finds its peers, and how much it may use.
 func (c Config) shared() Config {
-	s := Config{Namespace: c.Namespace, Topics: c.Topics, Freshness: c.Freshness, Tables: c.Tables, Snapshots: c.Snapshots}
+	s := Config{Namespace: c.Namespace, Topics: c.Topics, Freshness: c.Freshness, Tables: c.Tables, Snapshots: c.Snapshots,
+		OnBadRecord: c.OnBadRecord, RetentionMarginPercent: c.RetentionMarginPercent}
 	s.S3.Bucket = c.S3.Bucket
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/frazil-io/frazil/libs/kafkalog/franz"
 	"github.com/frazil-io/frazil/libs/registry/httpregistry"
 	"github.com/frazil-io/frazil/services/catalog"
+	"github.com/frazil-io/frazil/services/dedup"
 	"github.com/frazil-io/frazil/services/edge"
 	"github.com/frazil-io/frazil/services/internal/replicas"
 	"github.com/frazil-io/frazil/services/materializer"
@@ -22,7 +23,7 @@ func (c Config) catalog() catalog.Config {
 	own.ListedSnapshots = c.Snapshots.Listed
 	own.Tables = make(map[string]catalog.TableConfig, len(c.Tables))
 	for topic, t := range c.Tables {
-		own.Tables[topic] = t.TableConfig
+		own.Tables[topic] = t.Catalog
 	}
 	return own
 }
@@ -33,6 +34,23 @@ func (c Config) materializer() materializer.Config {
 	own.Cache.MaxBytes, own.Memory.MaxBytes, own.Hold = c.Cache.MaxBytes, c.Memory.MaxBytes, c.S3.Hold
 	own.Cache.OpenFiles = c.Cache.OpenFiles
 	own.Slots, own.BuildTimeout = c.Slots, c.BuildTimeout
+	return own
+}
+
+func (c Config) dedup() dedup.Config {
+	own := dedup.Default()
+	own.RunDir, own.Bucket = c.dir("runs"), c.S3.Bucket
+	own.OnBadRecord, own.RetentionMarginPercent = c.OnBadRecord, c.RetentionMarginPercent
+	own.Snapshots = dedup.SnapshotsConfig{
+		Retention: c.Snapshots.Retention, Dense: c.Snapshots.Dense, Every: c.Snapshots.Every, Listed: c.Snapshots.Listed,
+	}
+	own.Parallel, own.OpenRuns, own.Waiting = c.Dedup.Parallel, c.Dedup.OpenRuns, c.Slots.Waiting
+	own.BadRecordRetry, own.CollectEvery = c.Dedup.BadRecordRetry, c.Dedup.CollectEvery
+	own.StateCacheBytes, own.DeleteCacheBytes = int64(c.Memory.MaxBytes)/4, int64(c.Memory.MaxBytes)/8
+	own.Tables = make(map[string]dedup.TableConfig, len(c.Tables))
+	for topic, t := range c.Tables {
+		own.Tables[topic] = t.Dedup
+	}
 	return own
 }
 
