@@ -132,8 +132,8 @@ func (a *assembly) addEdge(ctx context.Context) error {
 		return err
 	}
 	deps.Catalog, deps.Dedup = catalogv1.NewCatalogServiceClient(catalog), dedupv1.NewDedupServiceClient(dedup)
-	deps.Materializers = []edge.Materializer{{Name: "all", Client: materializers}}
-	if own.Credentials.Key == "" {
+	deps.Materializer = materializers
+	if own.Credentials.Key.Empty() {
 		if deps.VendingKey, err = vendingKey(a.cfg.dir("vending.key")); err != nil {
 			return err
 		}

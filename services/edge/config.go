@@ -11,25 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/frazil-io/frazil/libs/config"
 	"github.com/frazil-io/frazil/libs/objectname"
 )
-
-// Secret is a text that prints as ***: in logs, in `config show` and in every fmt verb.
-type Secret string
-
-// String never answers the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "***"
-}
-
-// GoString never answers the secret.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText never answers the secret; it serves JSON, YAML and slog.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Config is the public face: listeners, authentication and what is vended.
 type Config struct {
@@ -53,7 +37,7 @@ type RESTConfig struct {
 
 // S3Config is the object endpoint.
 type S3Config struct {
-	// Listen is host:port of the S3 listener. Default 127.0.0.1:8182. Port 0 takes a free one.
+	// Listen is host:port of the S3 listener. Default 127.0.0.1:9000. Port 0 takes a free one.
 	Listen string `yaml:"listen"`
 	// PublicEndpoint is the endpoint that is vended: scheme, host and port, no path. Default empty: http and the
 	// listen address; behind a wildcard address the host name that the client called the catalog by.
@@ -91,7 +75,7 @@ type AuthConfig struct {
 // TokenConfig is a bearer token and what its holder may see.
 type TokenConfig struct {
 	// Token is the secret, at least 16 characters.
-	Token Secret `yaml:"token"`
+	Token config.Secret `yaml:"token"`
 	// Principal is the name in logs and in vended credentials, at most 128 bytes.
 	Principal string `yaml:"principal"`
 	// Tables are globs over table names (orders_*) or, with a dot, over namespace.table (kafka.orders_*). What
@@ -106,9 +90,9 @@ type CredentialsConfig struct {
 	Lifetime time.Duration `yaml:"lifetime"`
 	// Key signs the credentials, at least 32 characters, equal on all edges. Default empty: one that is made once
 	// in the data directory.
-	Key Secret `yaml:"key"`
+	Key config.Secret `yaml:"key"`
 	// PreviousKeys still verify and sign nothing: rotation without a gap. Default empty.
-	PreviousKeys []Secret `yaml:"previous_keys"`
+	PreviousKeys []config.Secret `yaml:"previous_keys"`
 }
 
 // ShutdownConfig orders the end: not ready, delay, drain, stop.
@@ -124,7 +108,7 @@ func Default() Config {
 	return Config{
 		REST: RESTConfig{Listen: "127.0.0.1:8181", DefaultWarehouse: objectname.V2},
 		S3: S3Config{
-			Listen: "127.0.0.1:8182", Bucket: "frazil", Region: "us-east-1",
+			Listen: "127.0.0.1:9000", Bucket: "frazil", Region: "us-east-1",
 			Hold: 25 * time.Second, RequestTimeout: 300 * time.Second, ConnectTimeout: 10 * time.Second,
 		},
 		Credentials: CredentialsConfig{Lifetime: time.Hour},
@@ -214,9 +198,9 @@ func (c Config) validateAuth() (errs []error) {
 	default:
 		errs = append(errs, fmt.Errorf("auth.mode %q: want none or token", c.Auth.Mode))
 	}
-	seen := map[Secret]bool{}
+	seen := map[config.Secret]bool{}
 	for i, t := range c.Auth.Tokens {
-		if len(t.Token) < minTokenLen || strings.ContainsAny(string(t.Token), " \t\r\n") {
+		if len(t.Token.Reveal()) < minTokenLen || strings.ContainsAny(t.Token.Reveal(), " \t\r\n") {
 			errs = append(errs, fmt.Errorf("auth.tokens[%d]: token must have at least %d characters and no blanks", i, minTokenLen))
 		}
 		if seen[t.Token] {
@@ -242,8 +226,8 @@ func (c Config) validateCredentials() (errs []error) {
 	if c.Credentials.Lifetime < minLifetime || c.Credentials.Lifetime > maxLifetime {
 		errs = append(errs, fmt.Errorf("credentials.lifetime %v: want %v to %v", c.Credentials.Lifetime, minLifetime, maxLifetime))
 	}
-	for i, k := range append([]Secret{c.Credentials.Key}, c.Credentials.PreviousKeys...) {
-		if len(k) < minKeyLen && (i > 0 || k != "") {
+	for i, k := range append([]config.Secret{c.Credentials.Key}, c.Credentials.PreviousKeys...) {
+		if len(k.Reveal()) < minKeyLen && (i > 0 || !k.Empty()) {
 			errs = append(errs, fmt.Errorf("credentials: every key must have at least %d characters", minKeyLen))
 		}
 	}

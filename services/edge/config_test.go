@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/frazil-io/frazil/libs/config"
 	"github.com/frazil-io/frazil/services/edge"
 )
 
 func token() edge.TokenConfig {
-	return edge.TokenConfig{Token: "alice-token-0123456", Principal: "alice", Tables: []string{"*"}}
+	return edge.TokenConfig{Token: config.NewSecret("alice-token-0123456"), Principal: "alice", Tables: []string{"*"}}
 }
 
 func TestValidate(t *testing.T) {
@@ -30,11 +31,19 @@ func TestValidate(t *testing.T) {
 		"public with token":     {func(c *edge.Config) { c.REST.Listen, c.Auth.Tokens = ":8181", []edge.TokenConfig{token()} }, "", 0},
 		"tokens without effect": {func(c *edge.Config) { c.Auth.Mode, c.Auth.Tokens = edge.AuthNone, []edge.TokenConfig{token()} }, "", 1},
 		"unknown mode":          {func(c *edge.Config) { c.Auth.Mode = "basic" }, "auth.mode", 0},
-		"short token":           {func(c *edge.Config) { tk := token(); tk.Token = "short"; c.Auth.Tokens = []edge.TokenConfig{tk} }, "at least 16", 0},
-		"blank in token":        {func(c *edge.Config) { tk := token(); tk.Token += " x"; c.Auth.Tokens = []edge.TokenConfig{tk} }, "blanks", 0},
-		"token twice":           {func(c *edge.Config) { c.Auth.Tokens = []edge.TokenConfig{token(), token()} }, "twice", 0},
-		"no principal":          {func(c *edge.Config) { tk := token(); tk.Principal = ""; c.Auth.Tokens = []edge.TokenConfig{tk} }, "principal", 0},
-		"no tables":             {func(c *edge.Config) { tk := token(); tk.Tables = nil; c.Auth.Tokens = []edge.TokenConfig{tk} }, "glob", 0},
+		"short token": {func(c *edge.Config) {
+			tk := token()
+			tk.Token = config.NewSecret("short")
+			c.Auth.Tokens = []edge.TokenConfig{tk}
+		}, "at least 16", 0},
+		"blank in token": {func(c *edge.Config) {
+			tk := token()
+			tk.Token = config.NewSecret("alice-token-0123456 x")
+			c.Auth.Tokens = []edge.TokenConfig{tk}
+		}, "blanks", 0},
+		"token twice":  {func(c *edge.Config) { c.Auth.Tokens = []edge.TokenConfig{token(), token()} }, "twice", 0},
+		"no principal": {func(c *edge.Config) { tk := token(); tk.Principal = ""; c.Auth.Tokens = []edge.TokenConfig{tk} }, "principal", 0},
+		"no tables":    {func(c *edge.Config) { tk := token(); tk.Tables = nil; c.Auth.Tokens = []edge.TokenConfig{tk} }, "glob", 0},
 		"bad glob": {func(c *edge.Config) {
 			tk := token()
 			tk.Tables = []string{"a["}
@@ -51,8 +60,8 @@ func TestValidate(t *testing.T) {
 		"lifetime too long":           {func(c *edge.Config) { c.Credentials.Lifetime = 13 * time.Hour }, "credentials.lifetime", 0},
 		"lifetime none":               {func(c *edge.Config) { c.Credentials.Lifetime = 0 }, "credentials.lifetime", 0},
 		"lifetime short":              {func(c *edge.Config) { c.Credentials.Lifetime = 6 * time.Minute }, "", 1},
-		"key short":                   {func(c *edge.Config) { c.Credentials.Key = "short" }, "at least 32", 0},
-		"previous key empty":          {func(c *edge.Config) { c.Credentials.PreviousKeys = []edge.Secret{""} }, "at least 32", 0},
+		"key short":                   {func(c *edge.Config) { c.Credentials.Key = config.NewSecret("short") }, "at least 32", 0},
+		"previous key empty":          {func(c *edge.Config) { c.Credentials.PreviousKeys = []config.Secret{{}} }, "at least 32", 0},
 		"hold longer than clients do": {func(c *edge.Config) { c.S3.Hold = time.Minute }, "", 1},
 		"no hold":                     {func(c *edge.Config) { c.S3.Hold = 0 }, "hold", 0},
 		"no grace":                    {func(c *edge.Config) { c.Shutdown.Grace = 0 }, "shutdown", 0},
@@ -67,7 +76,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: warnings %v, want %d", name, warnings, c.warnings)
 		}
 		for _, tk := range cfg.Auth.Tokens {
-			if err != nil && strings.Contains(err.Error(), string(tk.Token)) {
+			if err != nil && strings.Contains(err.Error(), tk.Token.Reveal()) {
 				t.Errorf("%s: the error tells the token", name)
 			}
 		}
@@ -77,7 +86,7 @@ func TestValidate(t *testing.T) {
 func TestSecretsDoNotPrint(t *testing.T) {
 	cfg := edge.Default()
 	cfg.Auth.Tokens = []edge.TokenConfig{token()}
-	cfg.Credentials.Key = "0123456789abcdef0123456789abcdef"
+	cfg.Credentials.Key = config.NewSecret("0123456789abcdef0123456789abcdef")
 	raw, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -24,22 +24,16 @@ import (
 	"github.com/frazil-io/frazil/services/edge/internal/object"
 	"github.com/frazil-io/frazil/services/edge/internal/observe"
 	"github.com/frazil-io/frazil/services/edge/internal/rest"
-	"github.com/frazil-io/frazil/services/edge/internal/route"
 	"github.com/frazil-io/frazil/services/edge/internal/s3"
 	"github.com/frazil-io/frazil/services/edge/internal/vend"
 )
 
-// Materializer is one replica. Its name decides which chunks it gets, so all edges must call it the same.
-type Materializer struct {
-	Name   string
-	Client materializerv1.MaterializerServiceClient
-}
-
 // Deps are what the edge is given. All but Readiness, Handlers and VendingKey are required.
 type Deps struct {
-	Catalog       catalogv1.CatalogServiceClient
-	Dedup         dedupv1.DedupServiceClient
-	Materializers []Materializer
+	Catalog catalogv1.CatalogServiceClient
+	Dedup   dedupv1.DedupServiceClient
+	// Materializer is all replicas: the client chooses the one that the scan of a range used.
+	Materializer materializerv1.MaterializerServiceClient
 	// VendingKey signs credentials when the configuration has no key; at least 32 bytes, kept by the caller.
 	VendingKey []byte
 	// Readiness is told true when both listeners serve and false when the end begins. nil: nobody is told.
@@ -70,7 +64,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure edge: %w", err)
 	}
-	if deps.Catalog == nil || deps.Dedup == nil || deps.Now == nil || deps.Log == nil || deps.Meter == nil {
+	if deps.Catalog == nil || deps.Dedup == nil || deps.Materializer == nil || deps.Now == nil || deps.Log == nil || deps.Meter == nil {
 		return nil, errors.New("make edge: a dependency is missing")
 	}
 	for _, w := range warnings {
@@ -104,13 +98,13 @@ func (s *Service) authenticator() (*authn.Authenticator, error) {
 	}
 	tokens := make([]authn.Token, len(s.cfg.Auth.Tokens))
 	for i, t := range s.cfg.Auth.Tokens {
-		tokens[i] = authn.Token{Secret: string(t.Token), Principal: t.Principal, Tables: t.Tables}
+		tokens[i] = authn.Token{Secret: t.Token.Reveal(), Principal: t.Principal, Tables: t.Tables}
 	}
 	return authn.WithTokens(tokens)
 }
 
 func (s *Service) vendor() (*vend.Vendor, error) {
-	key := []byte(s.cfg.Credentials.Key)
+	key := []byte(s.cfg.Credentials.Key.Reveal())
 	if len(key) == 0 {
 		key = s.deps.VendingKey
 	}
@@ -119,7 +113,7 @@ func (s *Service) vendor() (*vend.Vendor, error) {
 	}
 	var previous [][]byte
 	for _, p := range s.cfg.Credentials.PreviousKeys {
-		previous = append(previous, []byte(p))
+		previous = append(previous, []byte(p.Reveal()))
 	}
 	return vend.New(key, previous, s.cfg.Credentials.Lifetime)
 }
@@ -146,15 +140,7 @@ func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendo
 }
 
 func (s *Service) makeS3(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) error {
-	replicas := make([]route.Replica, len(s.deps.Materializers))
-	for i, m := range s.deps.Materializers {
-		replicas[i] = route.Replica{Name: m.Name, Client: m.Client}
-	}
-	data, err := route.NewRendezvous(replicas)
-	if err != nil {
-		return err
-	}
-	store, err := object.NewStore(s.deps.Catalog, s.deps.Dedup, data, s.deps.Now)
+	store, err := object.NewStore(s.deps.Catalog, s.deps.Dedup, s.deps.Materializer, s.deps.Now)
 	if err != nil {
 		return err
 	}

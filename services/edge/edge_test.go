@@ -18,6 +18,8 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/frazil-io/frazil/libs/config"
+	"github.com/frazil-io/frazil/libs/lifecycle"
 	"github.com/frazil-io/frazil/services/edge"
 	"github.com/frazil-io/frazil/services/edge/internal/edgefake"
 )
@@ -40,16 +42,18 @@ func (r *running) told() []bool {
 
 func deps(fake *edgefake.Backend) edge.Deps {
 	return edge.Deps{
-		Catalog: fake.Catalog, Dedup: fake.Dedup, Materializers: []edge.Materializer{{Name: "m0", Client: fake.Materializer}},
+		Catalog: fake.Catalog, Dedup: fake.Dedup, Materializer: fake.Materializer,
 		VendingKey: []byte("0123456789abcdef0123456789abcdef"), Now: time.Now, Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	}
 }
 
-func config() edge.Config {
+func loopback() edge.Config {
 	cfg := edge.Default()
 	cfg.REST.Listen, cfg.S3.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	return cfg
 }
+
+var _ lifecycle.Part = (*edge.Service)(nil)
 
 func start(t *testing.T, cfg edge.Config, change func(*edge.Deps)) *running {
 	t.Helper()
@@ -118,7 +122,7 @@ func loadConfig(t *testing.T, r *running, prepare func(*http.Request)) map[strin
 
 // A table is loaded and a file read with what the answer vended, and with nothing else.
 func TestFromTheCatalogToTheBytes(t *testing.T) {
-	r := start(t, config(), nil)
+	r := start(t, loopback(), nil)
 	want := bytes.Repeat([]byte("row group "), 10_000)
 	file := r.fake.DataFile(0, want)
 	c := loadConfig(t, r, nil)
@@ -143,7 +147,7 @@ func TestFromTheCatalogToTheBytes(t *testing.T) {
 }
 
 func TestVendedEndpoint(t *testing.T) {
-	wildcard := config()
+	wildcard := loopback()
 	wildcard.REST.Listen, wildcard.S3.Listen = "0.0.0.0:0", "0.0.0.0:0"
 	wildcard.Auth.Tokens = []edge.TokenConfig{token()}
 	r := start(t, wildcard, nil)
@@ -164,7 +168,7 @@ func TestVendedEndpoint(t *testing.T) {
 			t.Errorf("%s: %d %s", host, resp.StatusCode, body)
 		}
 	}
-	public := config()
+	public := loopback()
 	public.S3.PublicEndpoint = "https://s3.example"
 	if c := loadConfig(t, start(t, public, nil), nil); c["s3.endpoint"] != "https://s3.example/" {
 		t.Errorf("public endpoint: %q", c["s3.endpoint"])
@@ -172,7 +176,7 @@ func TestVendedEndpoint(t *testing.T) {
 }
 
 func TestExtraHandlers(t *testing.T) {
-	cfg := config()
+	cfg := loopback()
 	cfg.Auth.Tokens = []edge.TokenConfig{token()}
 	r := start(t, cfg, func(d *edge.Deps) {
 		d.Handlers = map[string]http.Handler{"/livez": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
@@ -186,7 +190,7 @@ func TestExtraHandlers(t *testing.T) {
 
 // The end waits for a request that runs, and takes no new one.
 func TestDrain(t *testing.T) {
-	r := start(t, config(), nil)
+	r := start(t, loopback(), nil)
 	entered, proceed := make(chan struct{}), make(chan struct{})
 	r.fake.Fail = func(_ context.Context, m, _ string) error {
 		if m == "LoadTable" {
@@ -239,7 +243,7 @@ func TestDrain(t *testing.T) {
 
 // What does not end within the grace is cut off.
 func TestGrace(t *testing.T) {
-	cfg := config()
+	cfg := loopback()
 	cfg.Shutdown.Grace = time.Millisecond
 	r := start(t, cfg, nil)
 	entered := make(chan struct{})
@@ -274,7 +278,7 @@ func TestRunReportsATakenAddress(t *testing.T) {
 	for _, set := range []func(*edge.Config, string){
 		func(c *edge.Config, a string) { c.REST.Listen = a }, func(c *edge.Config, a string) { c.S3.Listen = a },
 	} {
-		cfg := config()
+		cfg := loopback()
 		set(&cfg, l.Addr().String())
 		s, err := edge.New(cfg, deps(edgefake.New(t)))
 		if err != nil {
@@ -292,17 +296,17 @@ func TestNewChecks(t *testing.T) {
 	for name, change := range map[string]func(*edge.Config, *edge.Deps){
 		"configuration":   func(c *edge.Config, _ *edge.Deps) { c.S3.Bucket = "x" },
 		"no vending key":  func(_ *edge.Config, d *edge.Deps) { d.VendingKey = nil },
-		"no materializer": func(_ *edge.Config, d *edge.Deps) { d.Materializers = nil },
+		"no materializer": func(_ *edge.Config, d *edge.Deps) { d.Materializer = nil },
 		"no catalog":      func(_ *edge.Config, d *edge.Deps) { d.Catalog = nil },
 	} {
-		cfg, d := config(), deps(fake)
+		cfg, d := loopback(), deps(fake)
 		change(&cfg, &d)
 		if _, err := edge.New(cfg, d); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	cfg, d := config(), deps(fake)
-	cfg.Credentials.Key, d.VendingKey = "0123456789abcdef0123456789abcdeX", nil
+	cfg, d := loopback(), deps(fake)
+	cfg.Credentials.Key, d.VendingKey = config.NewSecret("0123456789abcdef0123456789abcdeX"), nil
 	if _, err := edge.New(cfg, d); err != nil {
 		t.Errorf("key of the configuration: %v", err)
 	}

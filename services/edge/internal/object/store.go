@@ -22,7 +22,7 @@ import (
 	"github.com/frazil-io/frazil/libs/rpc"
 	catalogv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/catalog/v1"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
-	"github.com/frazil-io/frazil/services/edge/internal/route"
+	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
 )
 
 // SizeHeader is the gRPC header in which ReadDeletes says how long the whole object is, decimal bytes.
@@ -58,7 +58,7 @@ func ETag(key string) string {
 type Store struct {
 	catalog catalogv1.CatalogServiceClient
 	dedup   dedupv1.DedupServiceClient
-	data    route.DataSource
+	data    materializerv1.MaterializerServiceClient
 	now     func() time.Time
 	epochs  *lru.Cache[string, epoch]
 	sizes   *lru.Cache[string, int64]
@@ -72,7 +72,7 @@ type epoch struct {
 }
 
 // NewStore makes a store over its three sources.
-func NewStore(catalog catalogv1.CatalogServiceClient, dedup dedupv1.DedupServiceClient, data route.DataSource, now func() time.Time) (*Store, error) {
+func NewStore(catalog catalogv1.CatalogServiceClient, dedup dedupv1.DedupServiceClient, data materializerv1.MaterializerServiceClient, now func() time.Time) (*Store, error) {
 	epochs, err := lru.New[string, epoch](epochCache)
 	if err != nil {
 		return nil, fmt.Errorf("make epoch cache: %w", err)
@@ -243,8 +243,8 @@ func (s *Store) Open(ctx context.Context, info Info, offset, length int64) (*Rea
 }
 
 func (s *Store) stream(ctx context.Context, info Info, offset, length int64) (grpc.ClientStream, error) {
-	if d, ok := info.object.(objectname.DataFile); ok {
-		return s.data.ReadData(ctx, d, offset, length)
+	if _, ok := info.object.(objectname.DataFile); ok {
+		return s.data.ReadData(ctx, &materializerv1.ReadDataRequest{ObjectKey: info.Key, Offset: offset, Length: length}, rpc.BulkCallOption())
 	}
 	return s.dedup.ReadDeletes(ctx, &dedupv1.ReadDeletesRequest{ObjectKey: info.Key, Offset: offset, Length: length}, rpc.BulkCallOption())
 }

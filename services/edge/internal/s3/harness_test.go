@@ -21,7 +21,6 @@ import (
 	"github.com/frazil-io/frazil/services/edge/internal/edgefake"
 	"github.com/frazil-io/frazil/services/edge/internal/object"
 	"github.com/frazil-io/frazil/services/edge/internal/observe"
-	"github.com/frazil-io/frazil/services/edge/internal/route"
 	"github.com/frazil-io/frazil/services/edge/internal/s3"
 	"github.com/frazil-io/frazil/services/edge/internal/vend"
 )
@@ -81,9 +80,7 @@ func newHarness(t *testing.T, opts ...option) *harness {
 	var err error
 	h.vendor, err = vend.New([]byte("0123456789abcdef0123456789abcdef"), nil, time.Hour)
 	must(err)
-	data, err := route.NewRendezvous([]route.Replica{{Name: "m0", Client: h.fake.Materializer}})
-	must(err)
-	store, err := object.NewStore(h.fake.Catalog, h.fake.Dedup, data, h.now)
+	store, err := object.NewStore(h.fake.Catalog, h.fake.Dedup, h.fake.Materializer, h.now)
 	must(err)
 	var id atomic.Int64
 	cfg := s3.Config{Bucket: edgefake.Bucket, Domain: "s3.localhost", Region: "us-east-1", Hold: 20 * time.Second}
