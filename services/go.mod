@@ -14,6 +14,14 @@ replace (
 
 require github.com/frazil-io/frazil/tools v0.0.0
 
-require github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
+require (
+	github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
+	github.com/confluentinc/confluent-kafka-go/v2 v2.11.1 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/twmb/franz-go v1.22.3 // indirect
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // indirect
+)
 
 replace github.com/frazil-io/frazil/tools => ../tools
