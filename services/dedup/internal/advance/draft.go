@@ -152,19 +152,8 @@ func (d *draft) record(ctx context.Context, c *state.Chunk, res *scan.Result) er
 	found, missing := pick(layout.RowGroups(file(c.Known, d.head.Start), d.spec.BlockLog2), all)
 	c.Encoding, c.FileSchema, c.BaseBytes = res.Encoding, res.FileSchema, res.BaseBytes
 	c.Complete = len(missing) == 0
-	c.FileBytes = FileSize(c.BaseBytes, found)
+	c.FileBytes = scan.FileSize(c.BaseBytes, found)
 	return d.putRowGroups(ctx, c, found)
-}
-
-// FileSize is the declared size of a file: what every file of its schema has, and what its row groups add. One
-// without rows adds nothing.
-func FileSize(base int64, groups []*typesv1.RowGroup) int64 {
-	for _, g := range groups {
-		if g.GetRows() > 0 {
-			base += g.GetSizeBytes() + g.GetTailBytes()
-		}
-	}
-	return base
 }
 
 func (d *draft) putRowGroups(ctx context.Context, c *state.Chunk, groups []*typesv1.RowGroup) error {

@@ -266,7 +266,9 @@ func (d *Dir) List(log state.Log) ([]string, error) {
 	return names, nil
 }
 
-func (d *Dir) dir(log state.Log) string { return fmt.Sprintf("%s/%s-%d", d.root, log.Epoch, log.Partition) }
+func (d *Dir) dir(log state.Log) string {
+	return fmt.Sprintf("%s/%s-%d", d.root, log.Epoch, log.Partition)
+}
 
 func (d *Dir) path(log state.Log, name string) string { return d.dir(log) + "/" + name + extension }
 

@@ -275,6 +275,17 @@ func RangeOf(g *typesv1.RowGroup) kafkapos.Range {
 	return kafkapos.Range{Start: kafkapos.Offset(g.GetRange().GetStart()), End: kafkapos.Offset(g.GetRange().GetEnd())}
 }
 
+// FileSize is the declared size of a file: what every file of its schema has, and what its row groups add. One
+// without rows adds nothing.
+func FileSize(base int64, groups []*typesv1.RowGroup) int64 {
+	for _, g := range groups {
+		if g.GetRows() > 0 {
+			base += g.GetSizeBytes() + g.GetTailBytes()
+		}
+	}
+	return base
+}
+
 func broken(format string, args ...any) error {
 	return fmt.Errorf("broken key stream: "+format+": %w", append(args, fault.ErrCorrupt)...)
 }

@@ -44,7 +44,12 @@ func TopicKey(clusterID, topic string) string {
 func EpochKey(epoch string) string { return "epoch/" + epoch }
 
 // HeadKey is where a log's head is.
-func HeadKey(epoch string, p kafkapos.Partition) string { return fmt.Sprintf("head/%s/%d", epoch, p) }
+func HeadKey(epoch string, p kafkapos.Partition) string {
+	return HeadPrefix(epoch) + strconv.Itoa(int(p))
+}
+
+// HeadPrefix is before the partition in the key of every head of a state epoch.
+func HeadPrefix(epoch string) string { return "head/" + epoch + "/" }
 
 // LogBlob is the name of a blob of a log; suffix is what directories and heads hold.
 func LogBlob(kind, epoch string, p kafkapos.Partition, suffix string) string {

@@ -1,0 +1,299 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/libs/layout"
+	"github.com/frazil-io/frazil/libs/marks"
+	"github.com/frazil-io/frazil/libs/objectname"
+	"github.com/frazil-io/frazil/libs/schema"
+	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
+	"github.com/frazil-io/frazil/services/dedup/internal/scan"
+	"github.com/frazil-io/frazil/services/dedup/internal/state"
+)
+
+// renderer makes the manifest groups of one snapshot.
+type renderer struct {
+	store    *state.Store
+	rec      *state.Record
+	perGroup int64 // chunks per manifest group
+	id       int64 // of the snapshot
+	prev     *state.Snapshot
+	kinds    map[int32]kinds // by schema id
+}
+
+// groups answers the manifest groups of one partition. Groups that show what they showed before keep their name.
+func (r *renderer) groups(ctx context.Context, v *state.View) ([]state.ManifestGroup, error) {
+	cut := kafkapos.Range{Start: v.Head.Start, End: v.Head.End}
+	closed, open, err := r.split(ctx, v, cut)
+	if err != nil {
+		return nil, err
+	}
+	var out []state.ManifestGroup
+	for len(closed) > 0 {
+		number := closed[0].Number / r.perGroup
+		n := slices.IndexFunc(closed, func(c *state.Chunk) bool { return c.Number/r.perGroup != number })
+		if n < 0 {
+			n = len(closed)
+		}
+		g, err := r.group(ctx, v, state.ManifestGroup{Partition: v.Log.Partition, Number: number}, closed[:n])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+		closed = closed[n:]
+	}
+	if open != nil {
+		g, err := r.group(ctx, v, state.ManifestGroup{Partition: v.Log.Partition, Open: true}, []*state.Chunk{open})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// split answers the chunks that the cut shows, ascending: the closed ones, and the one that it ends in.
+func (r *renderer) split(ctx context.Context, v *state.View, cut kafkapos.Range) (closed []*state.Chunk, open *state.Chunk, err error) {
+	for chunk := range layout.Chunks(cut, r.rec.ChunkLog2) {
+		c, err := r.store.Chunk(ctx, v, int64(chunk.Start)>>r.rec.ChunkLog2)
+		if err != nil {
+			return nil, nil, err
+		}
+		want := chunk.Intersect(cut)
+		if c == nil || c.Known.Start > want.Start || c.Known.End != want.End {
+			return nil, nil, fmt.Errorf("chunk %s is published otherwise than its cut shows it: %w", want, fault.ErrCorrupt)
+		}
+		if chunk.End <= cut.End {
+			closed = append(closed, c)
+		} else {
+			open = c
+		}
+	}
+	return closed, open, nil
+}
+
+func (r *renderer) before(key state.ManifestGroup) *state.ManifestGroup {
+	if r.prev == nil {
+		return nil
+	}
+	i := slices.IndexFunc(r.prev.Groups, func(g state.ManifestGroup) bool {
+		return g.Partition == key.Partition && g.Open == key.Open && g.Number == key.Number
+	})
+	if i < 0 {
+		return nil
+	}
+	return &r.prev.Groups[i]
+}
+
+// group renders one manifest group, unless it is made from what the one before was made from.
+func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGroup, chunks []*state.Chunk) (state.ManifestGroup, error) {
+	g.Inputs = inputs(chunks, v.Head.Start)
+	before := r.before(g)
+	if before != nil && before.Inputs == g.Inputs {
+		return *before, nil
+	}
+	old := &dedupv1.GetManifestGroupResponse{}
+	if before != nil && before.Name != "" {
+		var err error
+		if old, err = r.store.ManifestGroup(ctx, r.rec.Epoch, before.Name); err != nil {
+			return g, fmt.Errorf("read manifest group %s: %w", before.Name, lost(err))
+		}
+	}
+	resp := &dedupv1.GetManifestGroupResponse{}
+	for _, c := range chunks {
+		e, err := r.entry(ctx, v, c, old.GetEntries())
+		if err != nil {
+			return g, err
+		}
+		if e != nil {
+			resp.Entries = append(resp.Entries, e)
+		}
+	}
+	count(&g, resp.GetEntries())
+	if len(resp.GetEntries()) == 0 {
+		return g, nil // no name: there is nothing to list
+	}
+	raw, err := state.MarshalEntries(resp)
+	if err != nil {
+		return g, err
+	}
+	if before != nil {
+		was, err := state.MarshalEntries(old)
+		if err != nil {
+			return g, err
+		}
+		if bytes.Equal(raw, was) {
+			g.Name, g.AddedSnapshotID = before.Name, before.AddedSnapshotID
+			return g, nil
+		}
+	}
+	g.Name, g.AddedSnapshotID = state.GroupName(r.rec.Version, raw), r.id
+	return g, r.store.PutBlob(ctx, state.GroupBlob(r.rec.Epoch, g.Name), state.ManifestGroupBytes(r.rec.Version, raw))
+}
+
+// inputs is a hash of everything that the entries of a group are made from.
+func inputs(chunks []*state.Chunk, start kafkapos.Offset) (sum [16]byte) {
+	h := sha256.New()
+	var b []byte
+	for _, c := range chunks {
+		b = binary.AppendVarint(b[:0], int64(max(start, c.Known.Start)))
+		h.Write(c.AppendTo(b))
+	}
+	copy(sum[:], h.Sum(nil))
+	return sum
+}
+
+func count(g *state.ManifestGroup, entries []*dedupv1.ManifestEntry) {
+	for _, e := range entries {
+		g.DataFiles++
+		g.Rows += e.GetRows()
+		if d := e.GetDeletes(); d != nil {
+			g.DeleteFiles++
+			g.DeletedRows += d.GetCardinality()
+		}
+	}
+}
+
+// entry answers the entry of a chunk; nil when no row of it is live. old are the entries of the group before.
+func (r *renderer) entry(ctx context.Context, v *state.View, c *state.Chunk, old []*dedupv1.ManifestEntry) (*dedupv1.ManifestEntry, error) {
+	rng := kafkapos.Range{Start: max(c.Known.Start, v.Head.Start), End: c.Known.End}
+	rows, tally, err := r.counts(ctx, v, c, rng)
+	if err != nil || rows == tally.Marks {
+		return nil, err
+	}
+	if tally.Marks > rows {
+		return nil, fmt.Errorf("chunk %s has %d marks on %d rows: %w", rng, tally.Marks, rows, fault.ErrCorrupt)
+	}
+	var groups []*typesv1.RowGroup
+	size := c.FileBytes
+	if rng != c.Known || !c.Complete {
+		if groups, err = Recorded(ctx, r.store, v.Log, c.RowGroups, rng, r.rec.BlockLog2); err != nil {
+			return nil, err
+		}
+		size = scan.FileSize(c.BaseBytes, groups)
+	}
+	key := objectname.DataFile{
+		Table: objectname.Table{Name: r.rec.Table, Epoch: r.rec.Epoch}, View: objectname.Current, Partition: v.Log.Partition,
+		Range: rng, Edition: c.Edition, BlockLog2: r.rec.BlockLog2, FileSchema: c.FileSchema, Encoding: c.Encoding, Size: size,
+	}.Signed(r.rec.CheckKey).Key()
+	e := &dedupv1.ManifestEntry{
+		Partition: int32(v.Log.Partition), Start: int64(rng.Start), End: int64(rng.End), DataKey: key, Rows: rows,
+		FileSizeBytes: size, AddedSnapshotId: r.id,
+	}
+	i := slices.IndexFunc(old, func(o *dedupv1.ManifestEntry) bool { return o.GetDataKey() == key })
+	if i >= 0 {
+		e.AddedSnapshotId, e.SplitOffsets, e.Columns = old[i].GetAddedSnapshotId(), old[i].GetSplitOffsets(), old[i].GetColumns()
+	} else if err := r.describe(ctx, v, c, rng, groups, e); err != nil {
+		return nil, err
+	}
+	if tally.Marks == 0 {
+		return e, nil
+	}
+	e.Deletes = &dedupv1.DeleteEntry{
+		E: int64(tally.E()), Cardinality: tally.Marks, ContainerCardinalities: tally.Containers, AddedSnapshotId: r.id,
+	}
+	if i >= 0 && old[i].GetDeletes().GetE() == e.GetDeletes().GetE() && old[i].GetDeletes().GetCardinality() == tally.Marks {
+		e.Deletes.AddedSnapshotId = old[i].GetDeletes().GetAddedSnapshotId()
+	}
+	return e, nil
+}
+
+// counts answers the rows of a chunk's file and the marks on them. Only a chunk that the start has cut is composed.
+func (r *renderer) counts(ctx context.Context, v *state.View, c *state.Chunk, rng kafkapos.Range) (int64, marks.Tally, error) {
+	if rng == c.Known {
+		if t, ok := c.Ledgers[state.CurrentView].At(v.Head.End); ok {
+			return c.Rows, t, nil
+		}
+	}
+	chain, err := r.store.Chain(ctx, v, c, state.CurrentView)
+	if err != nil {
+		return 0, marks.Tally{}, err
+	}
+	t, err := chain.Tally(rng, v.Head.End)
+	return chain.Layout.Rows(rng), t, err
+}
+
+// describe fills in what follows from the row groups of a file that was not listed before.
+func (r *renderer) describe(
+	ctx context.Context, v *state.View, c *state.Chunk, rng kafkapos.Range, groups []*typesv1.RowGroup, e *dedupv1.ManifestEntry,
+) error {
+	if groups == nil {
+		var err error
+		if groups, err = Recorded(ctx, r.store, v.Log, c.RowGroups, rng, r.rec.BlockLog2); err != nil {
+			return err
+		}
+	}
+	at, rows := int64(firstRowGroup), int64(0)
+	for _, g := range groups {
+		e.SplitOffsets = append(e.SplitOffsets, at)
+		at += g.GetSizeBytes()
+		rows += g.GetRows()
+	}
+	if rows != e.GetRows() {
+		return fmt.Errorf("row groups of %s hold %d rows, the layout %d: %w", rng, rows, e.GetRows(), fault.ErrCorrupt)
+	}
+	k, err := r.kindsOf(c.SchemaID)
+	if err != nil {
+		return err
+	}
+	e.Columns = mergeBounds(k, groups)
+	return nil
+}
+
+// firstRowGroup is where a Parquet file's first row group begins: after the magic.
+const firstRowGroup = 4
+
+func (r *renderer) kindsOf(id int32) (kinds, error) {
+	if k, ok := r.kinds[id]; ok {
+		return k, nil
+	}
+	if int(id) >= len(r.rec.Schemas) {
+		return nil, fmt.Errorf("schema %d of %d: %w", id, len(r.rec.Schemas), fault.ErrCorrupt)
+	}
+	s, err := schema.ParseJSON(r.rec.Schemas[id])
+	if err != nil {
+		return nil, fmt.Errorf("parse schema %d: %w", id, err)
+	}
+	r.kinds[id] = kindsOf(s)
+	return r.kinds[id], nil
+}
+
+// Recorded answers the recorded row groups, with rows, of the file over rng. fault.ErrRetired: not all of them
+// are recorded in the blob.
+func Recorded(
+	ctx context.Context, store *state.Store, log state.Log, blob string, rng kafkapos.Range, blockLog2 int,
+) ([]*typesv1.RowGroup, error) {
+	have, err := store.RowGroups(ctx, log, blob)
+	if err != nil {
+		return nil, err
+	}
+	var out []*typesv1.RowGroup
+	for _, want := range layout.RowGroups(rng, blockLog2) {
+		i := slices.IndexFunc(have, func(g *typesv1.RowGroup) bool { return scan.RangeOf(g) == want })
+		if i < 0 {
+			return nil, fmt.Errorf("row group %s of the file over %s is not recorded: %w", want, rng, fault.ErrRetired)
+		}
+		if have[i].GetRows() > 0 {
+			out = append(out, have[i])
+		}
+	}
+	return out, nil
+}
+
+// lost makes of a thing that the current snapshot names and the store lacks what it is.
+func lost(err error) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return fmt.Errorf("the snapshot names what the store lacks: %w", fault.ErrCorrupt)
+	}
+	return err
+}

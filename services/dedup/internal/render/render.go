@@ -1,0 +1,196 @@
+// Package render answers what a name in the bucket stands for: the row groups of a data file, and the bytes of a
+// delete file, composed from the chain. What cannot be composed exactly is an error.
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/libs/marks"
+	"github.com/frazil-io/frazil/libs/objectname"
+	"github.com/frazil-io/frazil/libs/posdelete"
+	"github.com/frazil-io/frazil/libs/puffin"
+	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
+	"github.com/frazil-io/frazil/services/dedup/internal/lru"
+	"github.com/frazil-io/frazil/services/dedup/internal/publish"
+	"github.com/frazil-io/frazil/services/dedup/internal/scan"
+	"github.com/frazil-io/frazil/services/dedup/internal/state"
+)
+
+// Renderer renders. Safe for concurrent use.
+type Renderer struct {
+	store  *state.Store
+	bucket string
+	// positions are composed delete sets by object key. A key's content never changes.
+	positions *lru.Cache[string, *roaring.Bitmap]
+}
+
+// New makes a renderer that keeps composed delete sets of about cacheBytes.
+func New(store *state.Store, bucket string, cacheBytes int64) *Renderer {
+	return &Renderer{store: store, bucket: bucket, positions: lru.New[string, *roaring.Bitmap](cacheBytes)}
+}
+
+// Object is the bytes of a delete file.
+type Object interface {
+	// Size is the length in bytes.
+	Size() int64
+	// WriteRange writes bytes [off, off+n) to w.
+	WriteRange(w io.Writer, off, n int64) error
+}
+
+// Issued checks that a data file was issued by the record's table. fault.ErrNotFound: it never was.
+func Issued(rec *state.Record, d objectname.DataFile) error {
+	if d.Table.Name != rec.Table || d.View != objectname.Current || !d.Verify(rec.CheckKey) || int32(d.Partition) >= rec.Partitions {
+		return fmt.Errorf("data file: %w: not a name that is issued here", fault.ErrNotFound)
+	}
+	return nil
+}
+
+// DataFile answers the recorded row groups, with rows, of an issued data file, and its schema id. fault.ErrRetired:
+// they are not held any more, or Kafka has lost rows of the file.
+func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname.DataFile) ([]*typesv1.RowGroup, int32, error) {
+	v, c, err := r.locate(ctx, rec, d)
+	if err != nil {
+		return nil, 0, err
+	}
+	if c.Encoding != d.Encoding || c.FileSchema != d.FileSchema || c.Edition != d.Edition || rec.BlockLog2 != d.BlockLog2 {
+		return nil, 0, fmt.Errorf("data file %s: it is encoded otherwise now: %w", d.Range, fault.ErrRetired)
+	}
+	blobs := []string{c.RowGroups}
+	if c.Known.End != d.Range.End {
+		if blobs, err = r.older(ctx, v.Log, d.Range.End); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, blob := range blobs {
+		groups, err := publish.Recorded(ctx, r.store, v.Log, blob, d.Range, rec.BlockLog2)
+		if errors.Is(err, fault.ErrRetired) {
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if size := scan.FileSize(c.BaseBytes, groups); size != d.Size {
+			continue
+		}
+		return groups, c.SchemaID, nil
+	}
+	return nil, 0, fmt.Errorf("data file %s: its row groups are not held: no kept snapshot has it: %w", d.Range, fault.ErrRetired)
+}
+
+// older answers the blobs with the row groups of files that ended at end when their chunk was still open.
+func (r *Renderer) older(ctx context.Context, log state.Log, end kafkapos.Offset) ([]string, error) {
+	prefix := state.LogPrefix(state.RowGroupKind, log.Epoch, log.Partition)
+	names, err := r.store.ListBlobs(ctx, prefix+state.RowGroupsOf(end))
+	for i := range names {
+		names[i] = names[i][len(prefix):]
+	}
+	return names, err
+}
+
+// locate answers the log and the chunk of a data file.
+func (r *Renderer) locate(ctx context.Context, rec *state.Record, d objectname.DataFile) (*state.View, *state.Chunk, error) {
+	v, err := r.store.View(ctx, state.Log{Epoch: rec.Epoch, Partition: d.Partition})
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.Range.Start < v.Head.LogStart {
+		return nil, nil, fmt.Errorf("data file %s of partition %d: Kafka has removed everything below offset %d: %w",
+			d.Range, d.Partition, v.Head.LogStart, fault.ErrRetired)
+	}
+	c, err := r.store.Chunk(ctx, v, int64(d.Range.Start)>>rec.ChunkLog2)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c == nil || d.Range.Start < c.Known.Start || d.Range.End > c.Known.End {
+		return nil, nil, fmt.Errorf("data file %s of partition %d: %w: nothing like it is published", d.Range, d.Partition, fault.ErrNotFound)
+	}
+	return v, c, nil
+}
+
+// Deletes answers the delete file of an issued name. Errors: fault.ErrNotFound for one that was never issued;
+// fault.ErrRetired; fault.ErrCorrupt when what it says and what was promised differ.
+func (r *Renderer) Deletes(ctx context.Context, rec *state.Record, d objectname.Deletes) (Object, error) {
+	v, c, err := r.locate(ctx, rec, d.Data)
+	if err != nil {
+		return nil, err
+	}
+	if d.E > v.Head.End {
+		return nil, fmt.Errorf("delete file of %s at %d: %w: only %d offsets are scanned", d.Data.Range, d.E, fault.ErrNotFound, v.Head.End)
+	}
+	positions, ok := r.positions.Get(d.Key())
+	if !ok {
+		if positions, err = r.compose(ctx, v, c, d); err != nil {
+			return nil, err
+		}
+		r.positions.Add(d.Key(), positions, int64(positions.GetSizeInBytes())+256)
+	}
+	path := "s3://" + r.bucket + "/" + d.Data.Key()
+	if d.Dialect == objectname.V3 {
+		return vector(path, positions)
+	}
+	return positionDeletes(path, positions)
+}
+
+// compose answers the deleted positions of a file at E.
+func (r *Renderer) compose(ctx context.Context, v *state.View, c *state.Chunk, d objectname.Deletes) (*roaring.Bitmap, error) {
+	chain, err := r.store.Chain(ctx, v, c, state.CurrentView)
+	if err != nil {
+		return nil, err
+	}
+	positions, err := chain.Positions(d.Data.Range, d.E)
+	if err != nil {
+		return nil, fmt.Errorf("compose the delete file of %s at %d: %w", d.Data.Range, d.E, err)
+	}
+	if positions.IsEmpty() {
+		return nil, fmt.Errorf("delete file of %s at %d: %w: it has no position", d.Data.Range, d.E, fault.ErrNotFound)
+	}
+	if rows := chain.Layout.Rows(d.Data.Range); int64(positions.Maximum()) >= rows {
+		return nil, fmt.Errorf("delete file of %s: position %d of %d rows: %w", d.Data.Range, positions.Maximum(), rows, fault.ErrCorrupt)
+	}
+	// What the manifests say was counted as the marks were published. Composed, it must come to the same.
+	if d.Data.Range == c.Known {
+		if t, ok := c.Ledgers[state.CurrentView].At(d.E); ok && t.Marks != int64(positions.GetCardinality()) {
+			return nil, fmt.Errorf("delete file of %s at %d has %d positions, %d were counted: %w",
+				d.Data.Range, d.E, positions.GetCardinality(), t.Marks, fault.ErrCorrupt)
+		}
+	}
+	return positions, nil
+}
+
+// vector renders a deletion vector. Its length must be what follows from the counters.
+func vector(path string, positions *roaring.Bitmap) (Object, error) {
+	f, err := puffin.New(path, positions)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := puffin.Length(marks.Cardinalities(positions), len(path))
+	if err != nil {
+		return nil, err
+	}
+	if shape != f.Shape() {
+		return nil, fmt.Errorf("deletion vector of %d bytes, %d were promised: %w", f.Size(), shape.FileSize, fault.ErrCorrupt)
+	}
+	return f, nil
+}
+
+func positionDeletes(path string, positions *roaring.Bitmap) (Object, error) {
+	f, err := posdelete.New(path, positions)
+	if err != nil {
+		return nil, err
+	}
+	want, err := posdelete.Length(int64(positions.GetCardinality()), len(path))
+	if err != nil {
+		return nil, err
+	}
+	if want != f.Size() {
+		return nil, fmt.Errorf("position delete file of %d bytes, %d were promised: %w", f.Size(), want, fault.ErrCorrupt)
+	}
+	return f, nil
+}

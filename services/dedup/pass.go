@@ -1,0 +1,271 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/frazil-io/frazil/libs/chainstore"
+	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/services/dedup/internal/advance"
+	"github.com/frazil-io/frazil/services/dedup/internal/state"
+)
+
+// outcome is what a pass over a table brings home.
+type outcome struct {
+	number int64 // of the sighting that it worked through
+	rec    *state.Record
+	// behind is why the state does not cover the sighting; nil if it does.
+	behind error
+}
+
+// pass works through the newest sighting of a table: it advances every log and publishes the cut. One at a time per
+// table. An error means that there is nothing to serve.
+func (s *Service) pass(ctx context.Context, t *table) (outcome, error) {
+	in := t.newest()
+	out := outcome{number: in.number}
+	out.rec, out.behind = s.work(ctx, t, &in)
+	if out.behind == nil {
+		t.settle(in, out.rec, s.deps.Clock())
+		return out, nil
+	}
+	if out.rec == nil {
+		var err error
+		if out.rec, err = s.served(ctx, in.topic.ID); err != nil {
+			return out, out.behind
+		}
+	}
+	if len(out.rec.Snapshots) == 0 {
+		return out, out.behind
+	}
+	return out, nil
+}
+
+// work answers the record after the pass, if it knows it, and why the sighting is not covered.
+func (s *Service) work(ctx context.Context, t *table, in *sighting) (*state.Record, error) {
+	rec, version, err := s.sameLogs(ctx, t, in)
+	if err != nil {
+		return nil, err
+	}
+	if rec.ChunkLog2 == 0 && hasRecords(in) {
+		if rec, version, err = s.size(ctx, in, rec, version); err != nil {
+			return nil, err
+		}
+	}
+	behind := s.advanceAll(ctx, t, in, rec)
+	// What did advance is shown, whatever stopped the rest.
+	next, err := s.cuts.Cut(ctx, rec, version)
+	if err != nil {
+		return nil, join(behind, err)
+	}
+	if len(rec.Snapshots) == 0 {
+		s.deps.Log.Info("first snapshot published", "table", rec.Table, "topic", rec.Topic.Name, "state_epoch", rec.Epoch)
+	}
+	return next, behind
+}
+
+// served answers a topic's record if its state epoch has not been given up.
+func (s *Service) served(ctx context.Context, id kafkapos.TopicID) (*state.Record, error) {
+	rec, _, err := s.store.Record(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.resolve(ctx, rec.Epoch)
+}
+
+func hasRecords(in *sighting) bool {
+	for _, l := range in.logs {
+		if !l.offline && l.end > l.start {
+			return true
+		}
+	}
+	return false
+}
+
+// sameLogs answers the record of a state epoch whose logs are those that Kafka has now.
+func (s *Service) sameLogs(ctx context.Context, t *table, in *sighting) (*state.Record, chainstore.Version, error) {
+	for {
+		rec, version, err := s.current(ctx, in)
+		if err != nil {
+			return nil, 0, err
+		}
+		if n := int(rec.Partitions); n != len(in.logs) {
+			return nil, 0, fmt.Errorf("topic %s has %d partitions, its table was made with %d: keys may have moved between them, so that"+
+				" a key could show twice; a new state epoch is needed: %w", rec.Topic.Name, len(in.logs), n, fault.ErrInvalid)
+		}
+		reason := ""
+		for p := range in.logs {
+			if reason, err = s.verify(ctx, t, in, rec, kafkapos.Partition(p)); err != nil {
+				return nil, 0, err
+			}
+			if reason != "" {
+				break
+			}
+		}
+		if reason == "" {
+			return rec, version, nil
+		}
+		if err := s.replace(ctx, rec.Epoch, reason); err != nil {
+			return nil, 0, err
+		}
+		t.unsettle()
+		clear(t.verified)
+	}
+}
+
+// verify answers why a log is not the one that was published, "" if it is. The end of the published part is read
+// again when the log ends below it, when its leader epoch has changed, and once per process: a sighting that is
+// late says that the log went back too, but then what was published is still there.
+func (s *Service) verify(ctx context.Context, t *table, in *sighting, rec *state.Record, p kafkapos.Partition) (string, error) {
+	l := in.logs[p]
+	if l.offline || rec.ChunkLog2 == 0 {
+		return "", nil
+	}
+	spec, err := s.spec(ctx, in, rec, p)
+	if err != nil {
+		return "", err
+	}
+	head, _, err := s.store.Head(ctx, spec.Log)
+	if errors.Is(err, fault.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	at, known := t.verified[p]
+	if known && at == l.leaderEpoch && l.end >= head.End {
+		return "", nil
+	}
+	same, err := s.planner.Verify(ctx, spec, head, l.end)
+	if err != nil {
+		return "", err
+	}
+	if same {
+		t.verified[p] = l.leaderEpoch
+		return "", nil
+	}
+	return fmt.Sprintf("partition %d of topic %s was cut off or replaced: offsets up to %d were published, it now ends at %d in leader epoch %d"+
+		" and what was published is not there", p, rec.Topic.Name, head.End, l.end, l.leaderEpoch), nil
+}
+
+// spec is what plans for a log need.
+func (s *Service) spec(ctx context.Context, in *sighting, rec *state.Record, p kafkapos.Partition) (*advance.Spec, error) {
+	spec := &advance.Spec{
+		Log: state.Log{Epoch: rec.Epoch, Partition: p}, Table: tableSpec(rec, int32(len(rec.Schemas)-1)), SchemaID: int32(len(rec.Schemas) - 1),
+		ChunkLog2: rec.ChunkLog2, BlockLog2: rec.BlockLog2, Skip: s.cfg.skips(rec.Topic.Name),
+		LogStart: in.logs[p].start, LeaderEpoch: in.logs[p].leaderEpoch,
+	}
+	if in.logs[p].offline {
+		spec.LogStart, spec.LeaderEpoch = 0, -1
+	}
+	listed := rec.Snapshots[max(0, len(rec.Snapshots)-s.cfg.Snapshots.Listed):]
+	for _, ref := range listed {
+		snap, err := s.store.Snapshot(ctx, rec.Epoch, ref.Blob)
+		if errors.Is(err, fault.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if end := snap.Cut[p].End; len(spec.CutEnds) == 0 || spec.CutEnds[len(spec.CutEnds)-1] != end {
+			spec.CutEnds = append(spec.CutEnds, end)
+		}
+	}
+	return spec, nil
+}
+
+// advanceAll advances every log as far as the sighting says, some side by side. It answers what stopped any of them.
+func (s *Service) advanceAll(ctx context.Context, t *table, in *sighting, rec *state.Record) error {
+	errs := make([]error, len(in.logs))
+	var wg sync.WaitGroup
+	for p := range in.logs {
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			errs[p] = context.Cause(ctx)
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-s.slots }()
+			errs[p] = s.advanceLog(ctx, t, in, rec, kafkapos.Partition(p))
+		})
+	}
+	wg.Wait()
+	return join(errs...)
+}
+
+// advanceLog walks a log down to its start, publishes its increments, and records what its files need.
+func (s *Service) advanceLog(ctx context.Context, t *table, in *sighting, rec *state.Record, p kafkapos.Partition) error {
+	spec, err := s.spec(ctx, in, rec, p)
+	if err != nil {
+		return err
+	}
+	w := &worker{s: s, t: t, in: in, spec: spec, now: s.deps.Clock()}
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	for {
+		again, err := w.step(ctx)
+		if errors.Is(err, fault.ErrCorrupt) && !w.checked {
+			// A damaged run is found where it is read.
+			w.checked = true
+			if err := s.planner.Check(ctx, spec); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			w.stopped = err
+		}
+		if !again || err != nil {
+			break
+		}
+	}
+	return join(w.stopped, w.complete(ctx))
+}
+
+// join makes one error of several, in one line.
+func join(errs ...error) error {
+	var kept []error
+	for _, err := range errs {
+		if err != nil {
+			kept = append(kept, err)
+		}
+	}
+	switch len(kept) {
+	case 0:
+		return nil
+	case 1:
+		return kept[0]
+	}
+	return joined(kept)
+}
+
+type joined []error
+
+// Error puts the texts in one line.
+func (j joined) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap answers all of them.
+func (j joined) Unwrap() []error { return j }
+
+// worker advances one log in one pass.
+type worker struct {
+	s       *Service
+	t       *table
+	in      *sighting
+	spec    *advance.Spec
+	now     time.Time
+	checked bool  // runs were read whole in this pass
+	stopped error // what ended the increments
+}
