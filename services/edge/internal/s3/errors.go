@@ -94,7 +94,7 @@ func (h *Handler) fail(ctx context.Context, q *request, err error) {
 	}
 	e := asRefusal(ctx, err)
 	header := q.w.Header()
-	header.Del("ETag")
+	delete(header, "ETag")
 	header.Del("Last-Modified")
 	header.Del("Cache-Control")
 	switch e.status {

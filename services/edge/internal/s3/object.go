@@ -85,7 +85,7 @@ func bodyError(q *request, err error) error {
 
 func setHeaders(q *request, info object.Info) {
 	header := q.w.Header()
-	header.Set("ETag", info.ETag)
+	header["ETag"] = []string{info.ETag} // as S3 spells it
 	header.Set("Last-Modified", lastModified().Format(http.TimeFormat))
 	header.Set("Accept-Ranges", "bytes")
 	header.Set("Content-Type", info.ContentType)
