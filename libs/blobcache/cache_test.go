@@ -269,6 +269,50 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
+// Whatever lies under a blob's name, it is refused or it is the blob.
+func FuzzGet(f *testing.F) {
+	seed := fsys.NewMem()
+	c, err := blobcache.Open(seed, blobcache.Config{Dir: dir, MaxBytes: 1 << 20})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := c.Put("a", []byte("meta of a"), body("a")); err != nil {
+		f.Fatal(err)
+	}
+	infos, err := seed.List(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	h, err := seed.Open(dir + "/" + infos[0].Name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := make([]byte, infos[0].Size)
+	if _, err := h.ReadAt(whole, 0); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Fuzz(func(t *testing.T, content []byte) {
+		m := fsys.NewMem()
+		if err := m.MakeDir(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := fsys.WriteFile(m, dir, infos[0].Name, false, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
+			t.Fatal(err)
+		}
+		b, err := open(t, m, 1<<20).Get("a")
+		if err == nil {
+			defer b.Close()
+			if !bytes.Equal(content, whole) {
+				t.Fatal("other bytes verify")
+			}
+			check(t, b, "a")
+		} else if !errors.Is(err, fault.ErrCorrupt) {
+			t.Fatal(err)
+		}
+	})
+}
+
 func fileOf(t *testing.T, f fsys.FS) string {
 	t.Helper()
 	infos, err := f.List(dir)

@@ -169,6 +169,91 @@ func stored(l *column.Leaf, i int) string {
 	}
 }
 
+// Readers that skip pages go by the offset index: a row found through it is the row.
+func TestTheOffsetIndexLeadsToTheRow(t *testing.T) {
+	s := &schema.Schema{Fields: []schema.Field{
+		{ID: 1, Name: "n", Type: schema.Type{Kind: schema.Long}, Required: true},
+		{ID: 2, Name: "text", Type: schema.Type{Kind: schema.String}},
+	}}
+	e := encoder(t, s)
+	b := column.NewBatch(s)
+	const rows = 9000
+	for i := range rows {
+		b.Leaves[0].Int64s = append(b.Leaves[0].Int64s, int64(i))
+		if i%3 == 0 {
+			b.Leaves[1].Null(0, 0)
+		} else {
+			b.Leaves[1].Present(0)
+			b.Leaves[1].AppendBytes(fmt.Appendf(nil, "%d %s", i, strings.Repeat("x", 600)))
+		}
+		b.EndRow()
+	}
+	rg := encode(t, e, b)
+	if n := len(rg.Meta.OffsetIndexes[1].PageLocations); n < 3 {
+		t.Fatalf("%d pages", n)
+	}
+	data := file(t, e, 999, encode(t, e, parquetBatchOf(s)), rg)
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{0, 1, 2999, 3000, 5000, 8999} {
+		r := f.RowGroups()[1].Rows()
+		if err := r.SeekToRow(at); err != nil {
+			t.Fatal(err)
+		}
+		row := make([]parquet.Row, 1)
+		if n, err := r.ReadRows(row); n != 1 {
+			t.Fatalf("row %d: %v", at, err)
+		}
+		text := row[0][1].String()
+		if row[0][0].Int64() != at || at%3 != 0 && !strings.HasPrefix(text, fmt.Sprintf("%d ", at)) {
+			t.Errorf("row %d is %d, %.10s", at, row[0][0].Int64(), text)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// parquetBatchOf is one row of nulls and zeros.
+func parquetBatchOf(s *schema.Schema) *column.Batch {
+	b := column.NewBatch(s)
+	b.Leaves[0].Int64s = []int64{0}
+	b.Leaves[1].Null(0, 0)
+	b.EndRow()
+	return b
+}
+
+// Metadata comes from a disk: whatever it is, it is refused or makes a tail of its own size.
+func FuzzUnmarshalMeta(f *testing.F) {
+	s := &schema.Schema{Fields: []schema.Field{{ID: 1, Name: "n", Type: schema.Type{Kind: schema.Long}, Required: true}}}
+	e := encoder(f, s)
+	b := column.NewBatch(s)
+	b.Leaves[0].Int64s = []int64{1, 2, 3}
+	b.Rows = 3
+	seed, err := encode(f, e, b).Meta.MarshalBinary()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := parquetio.UnmarshalMeta(text)
+		if err != nil {
+			if !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		groups := []parquetio.Placed{{Meta: m, Offset: 4}}
+		if size := e.TailSize(groups); size > 0 && size < 1<<20 {
+			if tail, err := e.Tail(groups, 1<<20); err == nil && int64(len(tail)) != size {
+				t.Fatalf("tail of %d bytes, want %d", len(tail), size)
+			}
+		}
+	})
+}
+
 func TestColumnsKeepTheSchemasOrderAndIDs(t *testing.T) {
 	s := parquetiotest.Schema()
 	e := encoder(t, s)

@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/fsys"
+	"github.com/frazil-io/frazil/libs/kafkalog"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/layout"
 	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
@@ -276,6 +282,31 @@ func TestManyReadersOneEncoding(t *testing.T) {
 	}
 }
 
+func TestTheRowGroupsOfARangeAreMadeSideBySide(t *testing.T) {
+	w := newWorld(t, func(c *materializer.Config) { c.Slots.Work = 3 })
+	w.fill(4 << blockLog2)
+	key := w.publish(span(0, 4<<blockLog2))
+	want := w.readAll(key)
+	w.disk.Crash()
+	w.start()
+	open := w.reader.close()
+	done := make(chan error)
+	go func() {
+		got, err := w.read(t.Context(), key, 0, int64(len(want)))
+		if err == nil && !bytes.Equal(got, want) {
+			err = errors.New("other bytes")
+		}
+		done <- err
+	}()
+	for range 3 { // one after the other would never be three at once
+		<-w.reader.seen
+	}
+	open()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheWorkGoesOnWhenTheClientHangsUp(t *testing.T) {
 	w := newWorld(t)
 	w.fill(1000)
@@ -465,6 +496,60 @@ func TestARowGroupLargerThanAllMemoryIsRefused(t *testing.T) {
 	}
 	if _, err := w.scan(span(0, 40), span(0, 10)); err != nil {
 		t.Errorf("2 MB of rows: %v", err)
+	}
+}
+
+func TestARecordWithAnUnknownColumnStopsTheScan(t *testing.T) {
+	w := newWorld(t)
+	odd := upsert(1, 1)
+	odd.Value = []byte(`{"id":1,"name":"x","amount":1,"colour":"red"}`)
+	w.append(upsert(1, 0), odd)
+	if _, err := w.scan(span(0, 2), span(0, 2)); !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "offset 1") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDiscoverSchemaLooksFurtherBackThanAbortedTransactions(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10)
+	noise := make([]kafkalog.Record, 3000)
+	for i := range noise {
+		noise[i] = upsert(1, i)
+	}
+	rng, err := w.kafka.AppendAborted(topicName, 0, noise...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := w.client.DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{
+		Topic: w.spec().GetTopic(), Ranges: map[int32]*typesv1.OffsetRange{0: {Start: 0, End: int64(rng.End)}},
+	})
+	if err != nil || resp.GetBytesPerOffset() != 1 {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	w := newWorld(t)
+	reader := sdkmetric.NewManualReader()
+	s, err := materializer.New(w.cfg, materializer.Deps{
+		Metadata: w.kafka, Reader: w.reader, Dedup: w.dedup, Files: fsys.NewMem(), Logger: slog.New(slog.DiscardHandler),
+		Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"),
+	})
+	if err != nil || s.Name() != "materializer" {
+		t.Fatal(err)
+	}
+	var got metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		names = append(names, strings.TrimPrefix(m.Name, "frazil.materializer."))
+	}
+	slices.Sort(names)
+	const want = "[cache_bytes cache_failures cache_hits cache_misses encoded_row_groups encoded_rows fetched_bytes scanned_events]"
+	if fmt.Sprint(names) != want {
+		t.Errorf("metrics %v, want %s", names, want)
 	}
 }
 
