@@ -12,6 +12,7 @@ import (
 	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/libs/layout"
 	"github.com/frazil-io/frazil/services/dedup/internal/runs"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
@@ -123,6 +124,10 @@ func (c *Collector) epoch(ctx context.Context, epoch string, seen map[string]tim
 	if err != nil {
 		return err
 	}
+	chunkLog2 := 0
+	if rec != nil {
+		chunkLog2 = rec.ChunkLog2
+	}
 	heads, err := c.store.List(ctx, state.HeadPrefix(epoch))
 	if err != nil {
 		return err
@@ -133,7 +138,7 @@ func (c *Collector) epoch(ctx context.Context, epoch string, seen map[string]tim
 			continue
 		}
 		log := state.Log{Epoch: epoch, Partition: kafkapos.Partition(p)}
-		if err := c.log(ctx, log, rec != nil, cuts, seen); err != nil {
+		if err := c.log(ctx, log, rec != nil, chunkLog2, cuts, seen); err != nil {
 			return fmt.Errorf("partition %d: %w", p, err)
 		}
 	}
@@ -183,7 +188,9 @@ func (c *Collector) record(ctx context.Context, epoch string, rec *state.Record,
 }
 
 // log sweeps the blobs and run files of a log.
-func (c *Collector) log(ctx context.Context, log state.Log, live bool, cuts [][]kafkapos.Range, seen map[string]time.Time) error {
+func (c *Collector) log(
+	ctx context.Context, log state.Log, live bool, chunkLog2 int, cuts [][]kafkapos.Range, seen map[string]time.Time,
+) error {
 	used, present := map[string]map[string]bool{}, chainstore.Version(0)
 	for _, kind := range state.LogKinds() {
 		used[kind] = map[string]bool{}
@@ -205,14 +212,17 @@ func (c *Collector) log(ctx context.Context, log state.Log, live bool, cuts [][]
 	ends := map[string]bool{}
 	for _, cut := range cuts {
 		if int(log.Partition) < len(cut) {
+			// The files that can be others than the directory's: of the chunk that was open, and of the one that
+			// the start had cut.
 			ends[state.RowGroupsOf(cut[log.Partition].End)] = true
+			ends[state.RowGroupsOf(layout.Chunk(cut[log.Partition].Start, chunkLog2).End)] = true
 		}
 	}
 	for _, kind := range state.LogKinds() {
 		late := func(name string) bool {
 			v, ok := state.Planned(kind, name)
 			end, _, _ := strings.Cut(name, "-")
-			// The row groups of an open chunk's file are needed while a kept snapshot ends there.
+			// Files of kept snapshots need their row groups, whatever the directory names now.
 			return live && (!ok || v >= uint64(present) || kind == state.RowGroupKind && ends[end+"-"])
 		}
 		if err := c.blobs(ctx, state.LogPrefix(kind, log.Epoch, log.Partition), used[kind], late, seen); err != nil {

@@ -62,29 +62,41 @@ func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname
 	if c.Encoding != d.Encoding || c.FileSchema != d.FileSchema || c.Edition != d.Edition || rec.BlockLog2 != d.BlockLog2 {
 		return nil, 0, fmt.Errorf("data file %s: it is encoded otherwise now: %w", d.Range, fault.ErrRetired)
 	}
-	blobs := []string{c.RowGroups}
-	if c.Known.End != d.Range.End {
-		if blobs, err = r.older(ctx, v.Log, d.Range.End); err != nil {
-			return nil, 0, err
+	if c.Known.End == d.Range.End {
+		groups, err := r.recorded(ctx, rec, v, c, c.RowGroups, d)
+		if !errors.Is(err, fault.ErrRetired) {
+			return groups, c.SchemaID, err
 		}
 	}
+	// A file of an older snapshot: its chunk was still open, or began lower.
+	blobs, err := r.older(ctx, v.Log, d.Range.End)
+	if err != nil {
+		return nil, 0, err
+	}
 	for _, blob := range blobs {
-		groups, err := publish.Recorded(ctx, r.store, v.Log, blob, d.Range, rec.BlockLog2)
-		if errors.Is(err, fault.ErrRetired) {
-			continue
+		groups, err := r.recorded(ctx, rec, v, c, blob, d)
+		if !errors.Is(err, fault.ErrRetired) {
+			return groups, c.SchemaID, err
 		}
-		if err != nil {
-			return nil, 0, err
-		}
-		if size := scan.FileSize(c.BaseBytes, groups); size != d.Size {
-			continue
-		}
-		return groups, c.SchemaID, nil
 	}
 	return nil, 0, fmt.Errorf("data file %s: its row groups are not held: no kept snapshot has it: %w", d.Range, fault.ErrRetired)
 }
 
-// older answers the blobs with the row groups of files that ended at end when their chunk was still open.
+// recorded answers the row groups of a file from one blob. fault.ErrRetired: it does not have them.
+func (r *Renderer) recorded(
+	ctx context.Context, rec *state.Record, v *state.View, c *state.Chunk, blob string, d objectname.DataFile,
+) ([]*typesv1.RowGroup, error) {
+	groups, err := publish.Recorded(ctx, r.store, v.Log, blob, d.Range, rec.BlockLog2)
+	if err != nil {
+		return nil, err
+	}
+	if size := scan.FileSize(c.BaseBytes, groups); size != d.Size {
+		return nil, fmt.Errorf("data file %s of %d bytes, it has %d now: %w", d.Range, d.Size, size, fault.ErrRetired)
+	}
+	return groups, nil
+}
+
+// older answers the blobs with the row groups of files that end at end, by name.
 func (r *Renderer) older(ctx context.Context, log state.Log, end kafkapos.Offset) ([]string, error) {
 	prefix := state.LogPrefix(state.RowGroupKind, log.Epoch, log.Partition)
 	names, err := r.store.ListBlobs(ctx, prefix+state.RowGroupsOf(end))
