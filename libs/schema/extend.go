@@ -155,11 +155,7 @@ func mergeFields(table *[]Field, writer []Field, path string, ids *idSource) (ch
 			*table, changed = append(*table, f), true
 			continue
 		}
-		t := &(*table)[at]
-		if t.Doc != w.Doc && t.Type.Kind <= Binary {
-			return false, fmt.Errorf("column %q changes its meaning from %q to %q: %w", name, t.Doc, w.Doc, fault.ErrInvalid)
-		}
-		grew, err := mergeType(&t.Type, &w.Type, name, ids)
+		grew, err := mergeField(&(*table)[at], w, name, ids)
 		if err != nil {
 			return false, err
 		}
@@ -208,17 +204,25 @@ func newField(w *Field, path string, ids *idSource) (Field, error) {
 	return f, nil
 }
 
+// mergeField merges two fields of one name. The doc of a primitive one is its unit.
+func mergeField(table, writer *Field, path string, ids *idSource) (changed bool, err error) {
+	if table.Type.Kind <= Binary && writer.Type.Kind <= Binary && table.Doc != writer.Doc {
+		return false, fmt.Errorf("column %q changes its meaning from %q to %q: %w", path, table.Doc, writer.Doc, fault.ErrInvalid)
+	}
+	return mergeType(&table.Type, &writer.Type, path, ids)
+}
+
 func mergeType(table, writer *Type, path string, ids *idSource) (changed bool, err error) {
 	switch {
 	case table.Kind == Struct && writer.Kind == Struct:
 		return mergeFields(&table.Fields, writer.Fields, path+".", ids)
 	case table.Kind == List && writer.Kind == List:
-		return mergeType(&table.Elem.Type, &writer.Elem.Type, path+".element", ids)
+		return mergeField(table.Elem, writer.Elem, path+".element", ids)
 	case table.Kind == Map && writer.Kind == Map:
 		if !Holds(&table.Key.Type, &writer.Key.Type) {
 			return false, unfit(table, writer, path+".key")
 		}
-		return mergeType(&table.Elem.Type, &writer.Elem.Type, path+".value", ids)
+		return mergeField(table.Elem, writer.Elem, path+".value", ids)
 	case Holds(table, writer):
 		return false, nil
 	case Holds(writer, table):
