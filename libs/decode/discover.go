@@ -89,6 +89,9 @@ func (d *discoverer) discover(ctx context.Context) (Discovery, error) {
 	if err != nil {
 		return Discovery{}, err
 	}
+	if err := keyAgrees(writers, keyColumns); err != nil {
+		return Discovery{}, err
+	}
 	found := Discovery{Decoding: d.decoding, Writers: addKeyColumns(writers, keyColumns)}
 	return found, d.try(ctx, found)
 }

@@ -381,6 +381,21 @@ func (d *discoverer) inferRows() (*schema.Schema, error) {
 	return &schema.Schema{Fields: f.fields()}, nil
 }
 
+// keyAgrees refuses a key field that has another type in the value: one column cannot be both.
+func keyAgrees(writers []*schema.Schema, key []schema.Field) error {
+	for _, w := range writers {
+		for i := range w.Fields {
+			for j := range key {
+				v, k := &w.Fields[i].Type, &key[j].Type
+				if w.Fields[i].Name == key[j].Name && !schema.Holds(v, k) && !schema.Holds(k, v) {
+					return refuse("field %q is %s in the key and %s in the value", key[j].Name, k, v)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // addKeyColumns adds the key columns that no value has.
 func addKeyColumns(writers []*schema.Schema, key []schema.Field) []*schema.Schema {
 	for i := range key {
