@@ -68,8 +68,14 @@ func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chai
 	if err != nil {
 		return nil, err
 	}
+	gone := func(ref state.SnapshotRef) bool { return p.gone(ctx, rec.Epoch, ref, views) }
 	if prev != nil && snap.ID == prev.ID && sameGroups(snap.Groups, prev.Groups) {
-		return rec, nil
+		if !slices.ContainsFunc(rec.Snapshots[:len(rec.Snapshots)-1], gone) {
+			return rec, nil
+		}
+		next := rec.Clone()
+		p.retire(next, gone)
+		return next, Replace(ctx, p.Store, rec, version, next, p.Now())
 	}
 	b := snap.Bytes()
 	ref := state.SnapshotRef{ID: snap.ID, TimeMs: snap.TimeMs, Blob: state.Suffix(rec.Version, b)}
@@ -80,7 +86,7 @@ func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chai
 	// The same cut shown by other files stays one snapshot.
 	next.Snapshots = slices.DeleteFunc(next.Snapshots, func(s state.SnapshotRef) bool { return s.ID == snap.ID })
 	next.Snapshots = append(next.Snapshots, ref)
-	p.retire(next, func(ref state.SnapshotRef) bool { return p.gone(ctx, rec.Epoch, ref, views) })
+	p.retire(next, gone)
 	return next, Replace(ctx, p.Store, rec, version, next, p.Now())
 }
 
