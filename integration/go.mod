@@ -7,7 +7,11 @@ require (
 	github.com/frazil-io/frazil/proto v0.0.0
 )
 
+require github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
+
 require (
+	github.com/frazil-io/frazil/services v0.0.0
+	github.com/frazil-io/frazil/tools v0.0.0
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/twmb/franz-go v1.22.3 // indirect
@@ -20,3 +24,7 @@ replace (
 	github.com/frazil-io/frazil/libs => ../libs
 	github.com/frazil-io/frazil/proto => ../proto
 )
+
+replace github.com/frazil-io/frazil/services => ../services
+
+replace github.com/frazil-io/frazil/tools => ../tools

@@ -1,0 +1,365 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/frazil-io/frazil/integration/readback"
+	"github.com/frazil-io/frazil/libs/telemetry"
+	"github.com/frazil-io/frazil/services/app"
+	"github.com/frazil-io/frazil/services/dedup"
+)
+
+var (
+	seed      = flag.Uint64("history.seed", 0, "run only the history of this seed")
+	histories = flag.Int("history.count", 8, "how many histories to run")
+	steps     = flag.Int("history.steps", 40, "steps of a history")
+)
+
+const topic = "shop.items"
+
+// event is a committed record of the model.
+type event struct {
+	key     int
+	deleted bool
+	value   string
+}
+
+// cut is a snapshot that was seen, and the ends that it shows.
+type cut struct {
+	dialect  string
+	snapshot int64
+	ends     []int64
+}
+
+// world is the product, its broker, and the model of what was produced.
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	broker *kfake.Cluster
+	plain  *kgo.Client
+	txn    *kgo.Client
+	cfg    app.Config
+	stop   func()
+
+	partitions int
+	logs       []map[int64]event // committed events by offset
+	ends       []int64           // last stable offsets
+	cuts       []cut
+	tables     map[string]*readback.Table // the last loaded, by dialect
+	serial     int
+}
+
+func TestLiveRowsAtEveryCutAreTheFold(t *testing.T) {
+	if *seed != 0 {
+		t.Run(strconv.FormatUint(*seed, 10), func(t *testing.T) { run(t, *seed) })
+		return
+	}
+	for range *histories {
+		s := rand.Uint64()
+		t.Run(strconv.FormatUint(s, 10), func(t *testing.T) { run(t, s) })
+	}
+}
+
+func run(t *testing.T, s uint64) {
+	t.Logf("history.seed %d", s)
+	w := newWorld(t, rand.New(rand.NewPCG(s, 1)))
+	w.produce(1 + w.rng.IntN(60))
+	for range *steps {
+		switch x := w.rng.IntN(100); {
+		case x < 40:
+			w.produce(1 + w.rng.IntN(25))
+		case x < 55:
+			w.transaction(w.rng.IntN(3) > 0)
+		case x < 80:
+			w.load()
+		case x < 93:
+			w.readOld()
+		case x < 98:
+			w.restart()
+		default:
+			w.recreate()
+		}
+	}
+	w.load()
+	w.readOld()
+}
+
+func newWorld(t *testing.T, rng *rand.Rand) *world {
+	t.Helper()
+	w := &world{t: t, rng: rng, partitions: 1 + rng.IntN(3), tables: map[string]*readback.Table{}}
+	var err error
+	w.broker, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(w.partitions), topic))
+	w.must(err)
+	t.Cleanup(w.broker.Close)
+	seeds := kgo.SeedBrokers(w.broker.ListenAddrs()...)
+	manual := kgo.RecordPartitioner(kgo.ManualPartitioner())
+	w.plain, err = kgo.NewClient(seeds, manual)
+	w.must(err)
+	t.Cleanup(w.plain.Close)
+	w.txn, err = kgo.NewClient(seeds, manual, kgo.TransactionalID("items"))
+	w.must(err)
+	t.Cleanup(w.txn.Close)
+	w.forget()
+
+	w.cfg = app.Default()
+	w.cfg.DataDir = t.TempDir()
+	w.cfg.Kafka.Brokers = w.broker.ListenAddrs()
+	w.cfg.REST.Listen, w.cfg.S3.Listen = w.address(), w.address()
+	w.cfg.Freshness.OffsetsTTL, w.cfg.Freshness.MinCutInterval = time.Millisecond, time.Millisecond
+	w.cfg.Freshness.TopicsTTL = time.Millisecond
+	block := 2 * (1 + rng.IntN(2))
+	chunk := block + rng.IntN(4)
+	w.cfg.Tables = map[string]app.TableConfig{topic: {Dedup: dedup.TableConfig{ChunkLog2: chunk, BlockLog2: block}}}
+	t.Logf("%d partitions, chunks of 2^%d, blocks of 2^%d offsets", w.partitions, chunk, block)
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) address() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.must(l.Close())
+	return l.Addr().String()
+}
+
+func (w *world) forget() {
+	w.logs, w.ends, w.cuts = nil, make([]int64, w.partitions), nil
+	for range w.partitions {
+		w.logs = append(w.logs, map[int64]event{})
+	}
+}
+
+// start runs the product and waits until it is ready.
+func (w *world) start() {
+	w.t.Helper()
+	tel, err := telemetry.New(w.t.Context(), w.cfg.Telemetry, "frazil", "test", io.Discard)
+	w.must(err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, w.cfg, app.TargetAll, tel) }()
+	w.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the process ended with %v", err)
+		}
+		if err := tel.Shutdown(context.WithoutCancel(ctx)); err != nil {
+			w.t.Error(err)
+		}
+		w.stop = func() {}
+	}
+	w.until("ready", func() error {
+		res, err := http.Get("http://" + w.cfg.REST.Listen + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", res.StatusCode)
+		}
+		return nil
+	})
+}
+
+// until repeats try until it succeeds.
+func (w *world) until(what string, try func() error) {
+	w.t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			w.t.Fatalf("%s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *world) restart() {
+	w.stop()
+	w.start()
+}
+
+// record makes an upsert or a delete of one of few keys.
+func (w *world) record() (*kgo.Record, event) {
+	w.serial++
+	e := event{key: w.rng.IntN(25), deleted: w.rng.IntN(5) == 0, value: fmt.Sprintf("v%d", w.serial)}
+	r := &kgo.Record{Topic: topic, Partition: int32(e.key % w.partitions), Key: fmt.Appendf(nil, `{"id":%d}`, e.key)}
+	if !e.deleted {
+		r.Value = fmt.Appendf(nil, `{"id":%d,"text":%q,"n":%d}`, e.key, e.value, w.serial)
+	}
+	return r, e
+}
+
+func (w *world) write(client *kgo.Client, n int, visible bool) {
+	w.t.Helper()
+	touched := map[int32]bool{}
+	for range n {
+		r, e := w.record()
+		w.must(client.ProduceSync(w.t.Context(), r).FirstErr())
+		touched[r.Partition] = true
+		if visible {
+			w.logs[r.Partition][r.Offset] = e
+		}
+		w.ends[r.Partition] = r.Offset + 1
+	}
+	if client == w.txn {
+		for p := range touched {
+			w.ends[p]++ // the marker
+		}
+	}
+}
+
+func (w *world) produce(n int) { w.write(w.plain, n, true) }
+
+func (w *world) transaction(commit bool) {
+	w.t.Helper()
+	w.must(w.txn.BeginTransaction())
+	w.write(w.txn, 1+w.rng.IntN(6), commit)
+	w.must(w.txn.EndTransaction(w.t.Context(), kgo.TransactionEndTry(commit)))
+}
+
+func (w *world) recreate() {
+	w.t.Helper()
+	old := maps.Clone(w.tables)
+	admin := kadm.NewClient(w.plain)
+	_, err := admin.DeleteTopic(w.t.Context(), topic)
+	w.must(err)
+	w.plain.PurgeTopicsFromClient(topic)
+	w.txn.PurgeTopicsFromClient(topic)
+	_, err = admin.CreateTopic(w.t.Context(), int32(w.partitions), 1, nil, topic)
+	w.must(err)
+	w.forget()
+	w.produce(1 + w.rng.IntN(20))
+	w.load()
+	for _, t := range old {
+		w.refused(t)
+	}
+}
+
+// refused checks that a table of another incarnation is not readable any more, in words.
+func (w *world) refused(t *readback.Table) {
+	w.t.Helper()
+	_, err := t.Rows(w.t.Context(), 0)
+	var status *readback.StatusError
+	if !errors.As(err, &status) || status.Code != http.StatusNotFound || !strings.Contains(status.Body, "NoSuchKey") {
+		w.t.Fatalf("the table of the topic before reads as %v, want 404 NoSuchKey", err)
+	}
+}
+
+func (w *world) dialect() string { return []string{"v2", "v3"}[w.rng.IntN(2)] }
+
+// load loads the table until it shows everything that was produced, and judges it.
+func (w *world) load() {
+	w.t.Helper()
+	d := w.dialect()
+	client := &readback.Client{REST: "http://" + w.cfg.REST.Listen, Warehouse: d, Namespace: "kafka", HTTP: http.DefaultClient}
+	var t *readback.Table
+	var c cut
+	w.until("load", func() (err error) {
+		if t, err = client.Load(w.t.Context(), "shop_items"); err != nil {
+			return err
+		}
+		if c, err = w.cutOf(t, d); err == nil && !slices.Equal(c.ends, w.ends) {
+			err = fmt.Errorf("ends %v, want %v", c.ends, w.ends)
+		}
+		return err
+	})
+	w.tables[d] = t
+	w.judge(t, c)
+	w.cuts = append(w.cuts, c)
+}
+
+func (w *world) cutOf(t *readback.Table, dialect string) (cut, error) {
+	s, err := t.Snapshot(0)
+	c := cut{dialect: dialect, snapshot: s.ID, ends: make([]int64, w.partitions)}
+	for p := range w.partitions {
+		if err == nil {
+			c.ends[p], err = strconv.ParseInt(s.Summary[fmt.Sprintf("frazil.end.%d", p)], 10, 64)
+		}
+	}
+	return c, err
+}
+
+// readOld reads a snapshot that was seen before, with the newest metadata of its dialect.
+func (w *world) readOld() {
+	w.t.Helper()
+	if len(w.cuts) == 0 {
+		return
+	}
+	c := w.cuts[w.rng.IntN(len(w.cuts))]
+	client := &readback.Client{REST: "http://" + w.cfg.REST.Listen, Warehouse: c.dialect, Namespace: "kafka", HTTP: http.DefaultClient}
+	t, err := client.Load(w.t.Context(), "shop_items")
+	w.must(err)
+	w.judge(t, c)
+}
+
+// judge compares the rows of a snapshot with the fold of the model at its cut.
+func (w *world) judge(t *readback.Table, c cut) {
+	w.t.Helper()
+	rows, err := t.Rows(w.t.Context(), c.snapshot)
+	w.must(err)
+	var got []string
+	for _, r := range rows {
+		got = append(got, fmt.Sprintf("%v/%v id=%v text=%v n=%v row=%v", r["kafka_partition"], r["kafka_offset"], r["id"], r["text"], r["n"], r["_row_id"]))
+	}
+	slices.Sort(got)
+	want := w.fold(c.ends)
+	if !slices.Equal(got, want) {
+		w.t.Fatalf("%s snapshot %d at %v:\n got %s\nwant %s", c.dialect, c.snapshot, c.ends, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
+
+// fold is the dullest forward fold there is.
+func (w *world) fold(ends []int64) []string {
+	type at struct {
+		p   int
+		off int64
+		e   event
+	}
+	last := map[int]at{}
+	for p, log := range w.logs {
+		for _, off := range slices.Sorted(maps.Keys(log)) {
+			if off < ends[p] {
+				last[log[off].key] = at{p, off, log[off]}
+			}
+		}
+	}
+	var rows []string
+	for _, a := range last {
+		if !a.e.deleted {
+			rows = append(rows, fmt.Sprintf("%d/%d id=%d text=%s n=%s row=%d", a.p, a.off, a.e.key, a.e.value, a.e.value[1:], int64(a.p)<<44|a.off))
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
