@@ -109,7 +109,11 @@ func TestWithdrawal(t *testing.T) {
 	w.topic("orders", 1, 130)
 	old := parse(t, w.load(&catalogv1.LoadTableRequest{}).GetMetadataJson()).Snapshots[0]
 	w.dedup.set(func(f *fakeDedup) {
-		f.change(f.current["orders"], func(s *dedupv1.TableState) { s.Snapshots[0].Groups = s.Snapshots[0].Groups[:1] })
+		epoch, other := f.current["orders"], strings.Repeat("c", 26)
+		f.change(epoch, func(s *dedupv1.TableState) {
+			f.groups[epoch+"/"+other] = f.groups[epoch+"/"+s.Snapshots[0].Groups[0].GetName()]
+			s.Snapshots[0].Groups[0].Name = other
+		})
 	})
 	w.append("orders", 1)
 	w.tick()
@@ -117,8 +121,8 @@ func TestWithdrawal(t *testing.T) {
 	if now.ID != old.ID || now.ManifestList == old.ManifestList {
 		t.Errorf("snapshot %d, list %s", now.ID, now.ManifestList)
 	}
-	if got := readList(t, readObject(t, w.Service, now.ManifestList)); len(got) != 2 {
-		t.Errorf("%d manifests", len(got))
+	if got := readList(t, readObject(t, w.Service, now.ManifestList)); !strings.Contains(got[0].FilePath(), "/cccccc") {
+		t.Errorf("the new list names %s", got[0].FilePath())
 	}
 	if _, err := tryRead(w.replica(), old.ManifestList); !errors.Is(err, fault.ErrRetired) {
 		t.Errorf("withdrawn list: %v", err)
