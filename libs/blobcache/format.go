@@ -2,6 +2,7 @@ package blobcache
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -131,7 +132,7 @@ func readFull(f fsys.File, p []byte, off int64) error {
 	if n == len(p) {
 		return nil
 	}
-	if err == io.EOF || err == nil {
+	if err == nil || errors.Is(err, io.EOF) {
 		return damaged("shorter than it was")
 	}
 	return fmt.Errorf("read cached blob: %w", err)

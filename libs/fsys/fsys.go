@@ -6,8 +6,10 @@
 package fsys
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -88,7 +90,7 @@ func (osFS) List(dir string) ([]Info, error) {
 			continue
 		}
 		i, err := e.Info()
-		if os.IsNotExist(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
 		if err != nil {

@@ -12,12 +12,12 @@ import (
 
 // Both file systems give what the door promises.
 func TestConformance(t *testing.T) {
-	for name, make_ := range map[string]func(t *testing.T) (fsys.FS, string){
+	for name, fresh := range map[string]func(t *testing.T) (fsys.FS, string){
 		"os":  func(t *testing.T) (fsys.FS, string) { return fsys.OS(), t.TempDir() + "/a/b" },
 		"mem": func(*testing.T) (fsys.FS, string) { return fsys.NewMem(), "/data/a/b" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, dir := make_(t)
+			f, dir := fresh(t)
 			if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("list before the directory is made: %v", err)
 			}

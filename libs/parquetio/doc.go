@@ -1,7 +1,7 @@
 // Package parquetio writes row groups and the tail of a Parquet file apart from each other.
 //
 // A row group is encoded alone: its pages hold no absolute position, and what a footer must say of it travels as
-// a Meta whose offsets are relative. AppendTail puts any row groups that lie at any offsets into one footer that
+// a Meta whose offsets are relative. Encoder.Tail puts any row groups that lie at any offsets into one footer that
 // ends where the caller says. So a file can be assembled in any order, and re-assembled after eviction, with the
 // same bytes.
 //
@@ -10,7 +10,7 @@
 //
 // What is written: page version 1, PLAIN and, where it pays, RLE_DICTIONARY values, RLE levels, zstd at its
 // fastest level with a page CRC, field ids on every node, three-level lists, column and offset indexes, no Bloom
-// filters, no size statistics. Why these: docs/READERS.md; every one of them is read by all engines there.
+// filters, no size statistics: what every engine reads (docs/adr/0008-parquet-go.md).
 package parquetio
 
 import (

@@ -390,14 +390,14 @@ func TestEmptyBatchIsNoRowGroup(t *testing.T) {
 func TestContradictoryBatchIsInvalid(t *testing.T) {
 	s := parquetiotest.Schema()
 	e := encoder(t, s)
-	break_ := map[string]func(*column.Batch){
+	damage := map[string]func(*column.Batch){
 		"a row too many":  func(b *column.Batch) { b.Rows++ },
 		"a value missing": func(b *column.Batch) { b.Leaves[0].Int32s = b.Leaves[0].Int32s[1:] },
 		"a value extra":   func(b *column.Batch) { b.Leaves[4].Int32s = append(b.Leaves[4].Int32s, 1) },
 		"a level missing": func(b *column.Batch) { b.Leaves[19].Rep = b.Leaves[19].Rep[1:] },
 		"a leaf missing":  func(b *column.Batch) { b.Leaves = b.Leaves[1:] },
 	}
-	for name, f := range break_ {
+	for name, f := range damage {
 		b := parquetiotest.Batch(newRand(1), s, 50)
 		f(b)
 		if _, err := e.Encode(b); !errors.Is(err, fault.ErrInvalid) {

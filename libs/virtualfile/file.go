@@ -8,6 +8,7 @@
 package virtualfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -176,7 +177,7 @@ func (r *Reader) front(p []byte, off int64) (int, error) {
 	if n == len(p) {
 		return n, nil
 	}
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return n, fmt.Errorf("row group %d is shorter than recorded: %w", i, fault.ErrCorrupt)
 	}
 	return n, fmt.Errorf("read row group %d: %w", i, err)
