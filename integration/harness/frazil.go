@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,7 +101,10 @@ func (f *Frazil) Start(t testing.TB) {
 // Launch starts the gateway and does not wait.
 func (f *Frazil) Launch(t testing.TB) {
 	t.Helper()
-	f.process = start(t, "frazil", f.dir, exec.Command(f.binary, f.args...))
+	cmd := exec.Command(f.binary, f.args...)
+	// FRAZIL_… in the environment is configuration: the tests' own variables are not the gateway's.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
+	f.process = start(t, "frazil", f.dir, cmd)
 }
 
 // Stop ends the gateway in good order and checks that it was.
