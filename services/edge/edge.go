@@ -58,17 +58,13 @@ type Service struct {
 
 type addresses struct{ rest, s3 net.Addr }
 
-// New checks and allocates; it opens nothing.
+// New checks and allocates; it opens nothing. Warnings of Validate are the caller's to report.
 func New(cfg Config, deps Deps) (*Service, error) {
-	warnings, err := cfg.Validate()
-	if err != nil {
+	if _, err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure edge: %w", err)
 	}
 	if deps.Catalog == nil || deps.Dedup == nil || deps.Materializer == nil || deps.Now == nil || deps.Log == nil || deps.Meter == nil {
 		return nil, errors.New("make edge: a dependency is missing")
-	}
-	for _, w := range warnings {
-		deps.Log.Warn("configuration is unwise", "err", w)
 	}
 	s := &Service{cfg: cfg, deps: deps, ready: make(chan struct{})}
 	observer, err := observe.New(deps.Meter, deps.Log, deps.Now)

@@ -1,8 +1,8 @@
 // Package rest is the Iceberg REST catalog: the read-only part of the specification, and a clear refusal for the
 // rest of it.
 //
-// Source of the rules: Apache Iceberg, open-api/rest-catalog-open-api.yaml; what clients make of each answer is in
-// docs/READERS.md.
+// Source of the rules: Apache Iceberg, open-api/rest-catalog-open-api.yaml. Where a client needs more than that, the
+// line names it.
 package rest
 
 import (
@@ -122,7 +122,7 @@ func (h *Handler) serve(w *observe.Writer, r *http.Request) error {
 	}
 	principal, err := h.deps.Authn.Request(r)
 	if err != nil {
-		return err
+		return refuse(http.StatusUnauthorized, "NotAuthorizedException", "%v", err)
 	}
 	q := &request{w: w, r: r, principal: principal}
 	if len(segments) == 1 && segments[0] == "config" {
@@ -216,7 +216,8 @@ func (h *Handler) fail(w *observe.Writer, r *http.Request, err error) {
 }
 
 // asRefusal maps the kinds. What was asked for is known where the call was made, so a NotFound without a refusal
-// is about nothing in particular.
+// is about nothing in particular. fault.ErrUnauthenticated is not here: between services it is our fault, and a
+// client that is told 401 throws its own token away.
 func asRefusal(err error) *refusal {
 	var e *refusal
 	if errors.As(err, &e) {
@@ -229,8 +230,6 @@ func asRefusal(err error) *refusal {
 		return &refusal{http.StatusNotFound, "NotFoundException", err.Error()}
 	case errors.Is(err, fault.ErrInvalid):
 		return &refusal{http.StatusBadRequest, "BadRequestException", err.Error()}
-	case errors.Is(err, fault.ErrUnauthenticated):
-		return &refusal{http.StatusUnauthorized, "NotAuthorizedException", err.Error()}
 	case errors.Is(err, fault.ErrDenied):
 		return &refusal{http.StatusForbidden, "ForbiddenException", err.Error()}
 	case errors.Is(err, fault.ErrUnsupported):

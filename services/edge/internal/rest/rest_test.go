@@ -407,6 +407,7 @@ func TestFaults(t *testing.T) {
 		{fault.ErrNotFound, 404, "NoSuchTableException"}, {fault.ErrInvalid, 400, "BadRequestException"}, {fault.ErrUnavailable, 503, "SlowDownException"},
 		{fault.ErrRetired, 503, "SlowDownException"}, {fault.ErrConflict, 503, "SlowDownException"}, {fault.ErrDenied, 403, "ForbiddenException"},
 		{fault.ErrUnsupported, 501, "UnsupportedOperationException"}, {fault.ErrCorrupt, 500, "InternalServerError"},
+		{fault.ErrUnauthenticated, 500, "InternalServerError"},
 	} {
 		h.fake.Fail = func(_ context.Context, m, _ string) error {
 			if m == "ListNamespaces" {
@@ -424,7 +425,7 @@ func TestFaults(t *testing.T) {
 			if (a.Header.Get("Retry-After") != "") != (c.status == 503) {
 				t.Errorf("%v: %v", c.err, a.Header)
 			}
-			if c.status != 404 && !strings.Contains(string(a.body), "the reason") {
+			if told := c.status != 404 && c.err != fault.ErrUnauthenticated; told && !strings.Contains(string(a.body), "the reason") {
 				t.Errorf("%v: %s", c.err, a.body)
 			}
 		}

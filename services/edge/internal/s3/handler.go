@@ -1,6 +1,6 @@
 // Package s3 is the read-only S3 endpoint: one bucket whose objects are made when they are asked for.
 //
-// Source of the rules: Amazon S3 API reference; what clients make of each answer is in docs/READERS.md.
+// Source of the rules: Amazon S3 API reference. Where a client needs more than that, the line names it.
 package s3
 
 import (
