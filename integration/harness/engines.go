@@ -129,7 +129,7 @@ func read(t testing.TB, file string) string {
 	return string(b)
 }
 
-// Ask runs an engine once over all queries and answers by query id.
+// Ask runs an engine over all queries, in as few processes as it allows, and answers by query id.
 func Ask(t testing.TB, engine Engine, catalogs map[string]Catalog, queries []Query) map[string]Answer {
 	t.Helper()
 	python := Python(t, engine == Spark)
@@ -143,8 +143,10 @@ func Ask(t testing.TB, engine Engine, catalogs map[string]Catalog, queries []Que
 		env = append(env, "SPARK_JARS="+strings.Join(found, ","))
 	}
 	answers := map[string]Answer{}
-	for _, a := range script(t, python, "run_"+string(engine)+".py", map[string]any{"catalogs": catalogs, "queries": queries}, env...) {
-		answers[a.ID] = a
+	for _, batch := range batches(engine, queries) {
+		for _, a := range script(t, python, "run_"+string(engine)+".py", map[string]any{"catalogs": catalogs, "queries": batch}, env...) {
+			answers[a.ID] = a
+		}
 	}
 	for _, q := range queries {
 		if _, ok := answers[q.ID]; !ok {
@@ -152,6 +154,25 @@ func Ask(t testing.TB, engine Engine, catalogs map[string]Catalog, queries []Que
 		}
 	}
 	return answers
+}
+
+// batches are the queries of each process. DuckDB 1.5.5 keeps one set of storage credentials for a location, and a
+// table's location is the same in all warehouses: it gets a process for each.
+func batches(engine Engine, queries []Query) [][]Query {
+	if engine != DuckDB {
+		return [][]Query{queries}
+	}
+	var all [][]Query
+	at := map[string]int{}
+	for _, q := range queries {
+		i, ok := at[q.Catalog]
+		if !ok {
+			i, at[q.Catalog] = len(all), len(all)
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], q)
+	}
+	return all
 }
 
 // FoldJob is a captured topic and the ends to fold it at.
