@@ -50,6 +50,9 @@ func (r *avroReader) bytes() ([]byte, bool) {
 
 // value reads one value.
 func (r *avroReader) value(n *node, rep uint8) error {
+	if n.dest == toNothing {
+		return r.skip(n)
+	}
 	if n.branches > 0 {
 		branch, ok := r.long()
 		if !ok || branch < 0 || branch >= int64(n.branches) {
@@ -77,6 +80,9 @@ func (r *avroReader) value(n *node, rep uint8) error {
 		if !validText(v) {
 			return bad("column %q: text that is not UTF-8", n.label)
 		}
+		if n.conv == convNone && n.dest == toLeaf {
+			return r.leafText(n, v, rep)
+		}
 		return r.putText(n, v, rep)
 	case pBytes:
 		v, ok := r.bytes()
@@ -97,8 +103,6 @@ func (r *avroReader) value(n *node, rep uint8) error {
 // other reads the rarer types.
 func (r *avroReader) other(n *node, rep uint8) error {
 	switch n.phys {
-	case pNull:
-		return nil
 	case pFloat:
 		if len(r.b)-r.p < 4 {
 			return errAvroShort()
@@ -126,12 +130,6 @@ func (r *avroReader) other(n *node, rep uint8) error {
 			return bad("column %q: no such symbol of its enum", n.label)
 		}
 		return r.putText(n, n.symbols[i], rep)
-	case pUnion:
-		branch, ok := r.long()
-		if !ok || branch < 0 || branch >= int64(len(n.union)) {
-			return errAvroShort()
-		}
-		return r.nested(n.union[branch], rep)
 	case pRecord:
 		return r.record(n, rep)
 	case pArray, pMap:
@@ -143,7 +141,7 @@ func (r *avroReader) other(n *node, rep uint8) error {
 // nested is value one level deeper.
 func (r *avroReader) nested(n *node, rep uint8) error {
 	if r.depth++; r.depth > maxValueDepth {
-		return bad("the record nests deeper than %d levels", maxValueDepth)
+		return errTooDeep
 	}
 	err := r.value(n, rep)
 	r.depth--
@@ -154,11 +152,15 @@ func (r *avroReader) record(n *node, rep uint8) error {
 	if n.conv == convVarDecimal {
 		return r.varDecimal(n, rep)
 	}
+	if r.depth++; r.depth > maxValueDepth {
+		return errTooDeep
+	}
 	for i := range n.fields {
-		if err := r.nested(n.fields[i].node, rep); err != nil {
+		if err := r.value(n.fields[i].node, rep); err != nil {
 			return err
 		}
 	}
+	r.depth--
 	return r.absentAll(n, rep)
 }
 

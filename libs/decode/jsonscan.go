@@ -14,6 +14,7 @@ type jsonScanner struct {
 	p     int
 	depth int
 	text  []byte // the last text that had an escape in it
+	err   error  // why a value could not be skipped
 }
 
 func (s *jsonScanner) syntax() error {
@@ -193,40 +194,50 @@ func (s *jsonScanner) hex4() (rune, bool) {
 // number reads a number and reports whether it has neither a fraction nor an exponent.
 func (s *jsonScanner) number() (text []byte, whole bool, err error) {
 	start := s.p
-	if s.b[s.p] == '-' {
-		s.p++
-	}
-	first := s.p
-	if s.digits() == 0 || (s.b[first] == '0' && s.p-first > 1) {
+	end, whole := numberEnd(s.b, start)
+	if end < 0 {
 		return nil, false, s.syntax()
 	}
-	whole = true
-	if s.p < len(s.b) && s.b[s.p] == '.' {
-		whole = false
-		s.p++
-		if s.digits() == 0 {
-			return nil, false, s.syntax()
-		}
-	}
-	if s.p < len(s.b) && s.b[s.p]|0x20 == 'e' {
-		whole = false
-		s.p++
-		if s.p < len(s.b) && (s.b[s.p] == '+' || s.b[s.p] == '-') {
-			s.p++
-		}
-		if s.digits() == 0 {
-			return nil, false, s.syntax()
-		}
-	}
-	return s.b[start:s.p], whole, nil
+	s.p = end
+	return s.b[start:end], whole, nil
 }
 
-func (s *jsonScanner) digits() int {
-	start := s.p
-	for s.p < len(s.b) && s.b[s.p]-'0' <= 9 {
-		s.p++
+// numberEnd answers where the number at p ends, -1 if it is none.
+func numberEnd(b []byte, p int) (end int, whole bool) {
+	if b[p] == '-' {
+		p++
 	}
-	return s.p - start
+	first := p
+	if p = digitsEnd(b, p); p == first || (b[first] == '0' && p-first > 1) {
+		return -1, false
+	}
+	whole = true
+	if p < len(b) && b[p] == '.' {
+		whole = false
+		first = p + 1
+		if p = digitsEnd(b, first); p == first {
+			return -1, false
+		}
+	}
+	if p < len(b) && b[p]|0x20 == 'e' {
+		whole = false
+		p++
+		if p < len(b) && (b[p] == '+' || b[p] == '-') {
+			p++
+		}
+		first = p
+		if p = digitsEnd(b, first); p == first {
+			return -1, false
+		}
+	}
+	return p, whole
+}
+
+func digitsEnd(b []byte, p int) int {
+	for p < len(b) && b[p]-'0' <= 9 {
+		p++
+	}
+	return p
 }
 
 // literal reads null, true or false.
@@ -238,70 +249,14 @@ func (s *jsonScanner) literal(word string) error {
 	return nil
 }
 
-// skip reads one value of any kind and checks its syntax.
-func (s *jsonScanner) skip() error {
-	switch c := s.space(); c {
-	case '"':
-		_, err := s.str()
-		return err
-	case '{':
-		return s.skipObject()
-	case '[':
-		return s.skipArray()
-	case 'n':
-		return s.literal("null")
-	case 't':
-		return s.literal("true")
-	case 'f':
-		return s.literal("false")
-	default:
-		if c == '-' || c-'0' <= 9 {
-			_, _, err := s.number()
-			return err
-		}
-	}
-	return s.syntax()
-}
+var errTooDeep = bad("the record nests deeper than %d levels", maxValueDepth)
 
 func (s *jsonScanner) enter() error {
 	s.p++
 	if s.depth++; s.depth > maxValueDepth {
-		return bad("the record nests deeper than %d levels", maxValueDepth)
+		return errTooDeep
 	}
 	return nil
-}
-
-func (s *jsonScanner) skipObject() error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		done, err := s.next('}', first)
-		if done || err != nil {
-			return err
-		}
-		if _, err := s.name(); err != nil {
-			return err
-		}
-		if err := s.skip(); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *jsonScanner) skipArray() error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		done, err := s.next(']', first)
-		if done || err != nil {
-			return err
-		}
-		if err := s.skip(); err != nil {
-			return err
-		}
-	}
 }
 
 // next moves to the next element of an object or array, or over its end.
