@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/libs/layout"
 )
 
 func TestFirstSnapshotIsTheFold(t *testing.T) {
@@ -56,4 +59,77 @@ func history(t *testing.T, seed uint64) {
 	for _, snap := range st.GetSnapshots() {
 		w.check(st, snap)
 	}
+}
+
+// TestManyIncrements publishes so many marks that recent segments are merged and given to their chunks, and runs
+// merge over several sizes.
+func TestManyIncrements(t *testing.T) {
+	w := newWorld(t, 1)
+	w.size(10, 6)
+	w.restart()
+	r := rand.New(rand.NewPCG(3, 3))
+	w.topic.append(0, put(1, 2, 3)...)
+	w.advance()
+	for range 150_000 {
+		e := event{layout.Row, r.IntN(3000)}
+		if r.IntN(10) == 0 {
+			e.class = layout.Delete
+		}
+		w.topic.append(0, e)
+	}
+	st := w.advance()
+	w.check(st, last(st))
+	v := published(w)[0]
+	own, most := 0, 0
+	for chunk := range layout.Chunks(kafkapos.Range{Start: 0, End: v.Head.End}, 10) {
+		c, err := w.Service.store.Chunk(t.Context(), v, int64(chunk.Start)>>10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, most = own+len(c.Segments), max(most, len(c.Segments))
+	}
+	if own == 0 || most > 8 || len(v.Root.Recent) > 40 || len(v.Root.Runs) > 30 {
+		t.Fatalf("%d own segments, at most %d of a chunk, %d recent ones, %d runs", own, most, len(v.Root.Recent), len(v.Root.Runs))
+	}
+}
+
+// TestCountsFollowPositions: the walk adds rows below those of a chunk that increments have begun, so that marks move
+// to other containers of the deletion vector.
+func TestCountsFollowPositions(t *testing.T) {
+	w := newWorld(t, 1)
+	w.size(17, 14)
+	w.restart()
+	for i := range 100_000 {
+		w.topic.append(0, event{layout.Row, i % 99_000})
+	}
+	in, err := parseSighting(w.request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, _, err := w.current(t.Context(), &in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := w.spec(t.Context(), &in, rec, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.planner.Begin(t.Context(), spec, 0, 40_000); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []kafkapos.Offset{90_000, 100_000} {
+		v, err := w.planner.Store.View(t.Context(), spec.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		piece, err := w.planner.PlanIncrement(t.Context(), spec, v, end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.planner.Publish(t.Context(), spec, piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := w.advance()
+	w.check(st, last(st))
 }
