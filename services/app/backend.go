@@ -89,7 +89,7 @@ func (a *assembly) addDedup(ctx context.Context) error {
 		Store:        store,
 		FS:           fsys.OS(),
 		Materializer: materializers,
-		Clock:        time.Now,
+		Clock:        backdated,
 		Random:       rand.Reader,
 		Log:          log,
 		Meter:        a.tel.Meters.Meter(instrumentation),
@@ -101,6 +101,15 @@ func (a *assembly) addDedup(ctx context.Context) error {
 		dedupv1.RegisterDedupServiceServer(r, service)
 	})
 }
+
+// snapshotBackdate is how far the times of snapshots lie before their publication. DuckDB reads the newest snapshot
+// that is not younger than its transaction, which begins before it asks for the table: without the lead it never sees
+// what its own request published, and a table without an older snapshot has "no reachable state". The lead covers
+// the longest first load and clocks that differ. See docs/adr/0015-snapshots-are-backdated.md.
+const snapshotBackdate = 30 * time.Second
+
+// backdated is the clock of dedup; it only orders and ages what dedup has published.
+func backdated() time.Time { return time.Now().Add(-snapshotBackdate) }
 
 func (a *assembly) addMaterializer(ctx context.Context) error {
 	kafka, err := a.kafka()

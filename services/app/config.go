@@ -39,6 +39,13 @@ type Config struct {
 	// Tables by topic.
 	Tables map[string]TableConfig `yaml:"tables"`
 
+	// OnBadRecord says what a record that cannot be decoded does to its table: fail stops it at the last good
+	// snapshot, skip makes no row of it. Default fail.
+	OnBadRecord string `yaml:"on_bad_record"`
+	// RetentionMarginPercent is how far, in percent of the log and by at most one block, a table starts above
+	// Kafka's log start where retention moves that. Default 10.
+	RetentionMarginPercent int `yaml:"retention_margin_percent"`
+
 	Cache  CacheConfig  `yaml:"cache"`
 	Memory MemoryConfig `yaml:"memory"`
 	Dedup  DedupConfig  `yaml:"dedup"`

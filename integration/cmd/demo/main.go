@@ -137,7 +137,7 @@ func (d *demo) produce(verb string) error {
 	return nil
 }
 
-const summary = `SELECT status, count(*) AS orders, round(sum(amount), 2) AS amount
+const summary = `SELECT status, count(*) AS orders, CAST(sum(amount) AS DECIMAL(18, 2)) AS amount
   FROM frazil.kafka.shop_orders GROUP BY status ORDER BY status`
 
 func (d *demo) show() error {
