@@ -1,27 +1,22 @@
 package history
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/frazil-io/frazil/integration/inprocess"
 	"github.com/frazil-io/frazil/integration/readback"
-	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/app"
 	"github.com/frazil-io/frazil/services/dedup"
 )
@@ -48,15 +43,13 @@ type cut struct {
 	ends     []int64
 }
 
-// world is the product, its broker, and the model of what was produced.
+// world is the product over a broker, and the model of what was produced.
 type world struct {
-	t      *testing.T
-	rng    *rand.Rand
-	broker *kfake.Cluster
-	plain  *kgo.Client
-	txn    *kgo.Client
-	cfg    app.Config
-	stop   func()
+	*inprocess.Frazil
+
+	t   *testing.T
+	rng *rand.Rand
+	txn *kgo.Client
 
 	partitions int
 	logs       []map[int64]event // committed events by offset
@@ -103,33 +96,16 @@ func run(t *testing.T, s uint64) {
 
 func newWorld(t *testing.T, rng *rand.Rand) *world {
 	t.Helper()
-	w := &world{t: t, rng: rng, partitions: 1 + rng.IntN(3), tables: map[string]*readback.Table{}}
-	var err error
-	w.broker, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(w.partitions), topic))
+	w := &world{Frazil: inprocess.New(t), t: t, rng: rng, partitions: 1 + rng.IntN(3), tables: map[string]*readback.Table{}}
+	_, err := kadm.NewClient(w.Producer).CreateTopic(t.Context(), int32(w.partitions), 1, nil, topic)
 	w.must(err)
-	t.Cleanup(w.broker.Close)
-	seeds := kgo.SeedBrokers(w.broker.ListenAddrs()...)
-	manual := kgo.RecordPartitioner(kgo.ManualPartitioner())
-	w.plain, err = kgo.NewClient(seeds, manual)
-	w.must(err)
-	t.Cleanup(w.plain.Close)
-	w.txn, err = kgo.NewClient(seeds, manual, kgo.TransactionalID("items"))
-	w.must(err)
-	t.Cleanup(w.txn.Close)
+	w.txn = w.Client(kgo.TransactionalID("items"))
 	w.forget()
-
-	w.cfg = app.Default()
-	w.cfg.DataDir = t.TempDir()
-	w.cfg.Kafka.Brokers = w.broker.ListenAddrs()
-	w.cfg.REST.Listen, w.cfg.S3.Listen = w.address(), w.address()
-	w.cfg.Freshness.OffsetsTTL, w.cfg.Freshness.MinCutInterval = time.Millisecond, time.Millisecond
-	w.cfg.Freshness.TopicsTTL = time.Millisecond
 	block := 2 * (1 + rng.IntN(2))
 	chunk := block + rng.IntN(4)
-	w.cfg.Tables = map[string]app.TableConfig{topic: {Dedup: dedup.TableConfig{ChunkLog2: chunk, BlockLog2: block}}}
+	w.Config.Tables = map[string]app.TableConfig{topic: {Dedup: dedup.TableConfig{ChunkLog2: chunk, BlockLog2: block}}}
 	t.Logf("%d partitions, chunks of 2^%d, blocks of 2^%d offsets", w.partitions, chunk, block)
-	w.start()
-	t.Cleanup(func() { w.stop() })
+	w.Start()
 	return w
 }
 
@@ -140,13 +116,6 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) address() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	w.must(l.Close())
-	return l.Addr().String()
-}
-
 func (w *world) forget() {
 	w.logs, w.ends, w.cuts = nil, make([]int64, w.partitions), nil
 	for range w.partitions {
@@ -154,59 +123,9 @@ func (w *world) forget() {
 	}
 }
 
-// start runs the product and waits until it is ready.
-func (w *world) start() {
-	w.t.Helper()
-	tel, err := telemetry.New(w.t.Context(), w.cfg.Telemetry, "frazil", "test", io.Discard)
-	w.must(err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx, w.cfg, app.TargetAll, tel) }()
-	w.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the process ended with %v", err)
-		}
-		if err := tel.Shutdown(context.WithoutCancel(ctx)); err != nil {
-			w.t.Error(err)
-		}
-		w.stop = func() {}
-	}
-	w.until("ready", func() error {
-		res, err := http.Get("http://" + w.cfg.REST.Listen + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", res.StatusCode)
-		}
-		return nil
-	})
-}
-
-// until repeats try until it succeeds.
-func (w *world) until(what string, try func() error) {
-	w.t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			w.t.Fatalf("%s: %v", what, err)
-		case <-tick.C:
-		}
-	}
-}
-
 func (w *world) restart() {
-	w.stop()
-	w.start()
+	w.Stop()
+	w.Start()
 }
 
 // record makes an upsert or a delete of one of few keys.
@@ -239,7 +158,7 @@ func (w *world) write(client *kgo.Client, n int, visible bool) {
 	}
 }
 
-func (w *world) produce(n int) { w.write(w.plain, n, true) }
+func (w *world) produce(n int) { w.write(w.Producer, n, true) }
 
 func (w *world) transaction(commit bool) {
 	w.t.Helper()
@@ -251,10 +170,10 @@ func (w *world) transaction(commit bool) {
 func (w *world) recreate() {
 	w.t.Helper()
 	old := maps.Clone(w.tables)
-	admin := kadm.NewClient(w.plain)
+	admin := kadm.NewClient(w.Producer)
 	_, err := admin.DeleteTopic(w.t.Context(), topic)
 	w.must(err)
-	w.plain.PurgeTopicsFromClient(topic)
+	w.Producer.PurgeTopicsFromClient(topic)
 	w.txn.PurgeTopicsFromClient(topic)
 	_, err = admin.CreateTopic(w.t.Context(), int32(w.partitions), 1, nil, topic)
 	w.must(err)
@@ -282,10 +201,10 @@ func (w *world) dialect() string { return []string{"v2", "v3"}[w.rng.IntN(2)] }
 func (w *world) load() {
 	w.t.Helper()
 	d := w.dialect()
-	client := &readback.Client{REST: "http://" + w.cfg.REST.Listen, Warehouse: d, Namespace: "kafka", HTTP: http.DefaultClient}
+	client := w.Catalog(d)
 	var t *readback.Table
 	var c cut
-	w.until("load", func() (err error) {
+	w.Until("load", func() (err error) {
 		if t, err = client.Load(w.t.Context(), "shop_items"); err != nil {
 			return err
 		}
@@ -317,7 +236,7 @@ func (w *world) readOld() {
 		return
 	}
 	c := w.cuts[w.rng.IntN(len(w.cuts))]
-	client := &readback.Client{REST: "http://" + w.cfg.REST.Listen, Warehouse: c.dialect, Namespace: "kafka", HTTP: http.DefaultClient}
+	client := w.Catalog(c.dialect)
 	t, err := client.Load(w.t.Context(), "shop_items")
 	w.must(err)
 	w.judge(t, c)

@@ -1,0 +1,134 @@
+// Package inprocess runs the whole product inside a test, over a broker in the same process that speaks Kafka's
+// protocol.
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/frazil-io/frazil/integration/readback"
+	"github.com/frazil-io/frazil/libs/telemetry"
+	"github.com/frazil-io/frazil/services/app"
+)
+
+// Frazil is the product and its broker. Both end with the test.
+type Frazil struct {
+	Config app.Config
+	Broker *kfake.Cluster
+	// Producer writes to the partition that a record names.
+	Producer *kgo.Client
+
+	t    *testing.T
+	stop func()
+}
+
+// New starts a broker and configures the product to follow it as closely as it can. Start runs it.
+func New(t *testing.T) *Frazil {
+	t.Helper()
+	f := &Frazil{t: t, stop: func() {}}
+	var err error
+	f.Broker, err = kfake.NewCluster(kfake.NumBrokers(1))
+	f.must(err)
+	t.Cleanup(f.Broker.Close)
+	f.Producer = f.Client()
+	f.Config = app.Default()
+	f.Config.DataDir = t.TempDir()
+	f.Config.Kafka.Brokers = f.Broker.ListenAddrs()
+	f.Config.REST.Listen, f.Config.S3.Listen = f.address(), f.address()
+	f.Config.Freshness.OffsetsTTL, f.Config.Freshness.MinCutInterval = time.Millisecond, time.Millisecond
+	f.Config.Freshness.TopicsTTL = time.Millisecond
+	t.Cleanup(func() { f.Stop() })
+	return f
+}
+
+// Client is another client of the broker, with the same partitioning.
+func (f *Frazil) Client(opts ...kgo.Opt) *kgo.Client {
+	f.t.Helper()
+	opts = append(opts, kgo.SeedBrokers(f.Broker.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	c, err := kgo.NewClient(opts...)
+	f.must(err)
+	f.t.Cleanup(c.Close)
+	return c
+}
+
+// Start runs the product and waits until it is ready.
+func (f *Frazil) Start() {
+	f.t.Helper()
+	tel, err := telemetry.New(f.t.Context(), f.Config.Telemetry, "frazil", "test", io.Discard)
+	f.must(err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, f.Config, app.TargetAll, tel) }()
+	f.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Errorf("the process ended with %v", err)
+		}
+		if err := tel.Shutdown(context.WithoutCancel(ctx)); err != nil {
+			f.t.Error(err)
+		}
+	}
+	f.Until("ready", func() error {
+		res, err := http.Get("http://" + f.Config.REST.Listen + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", res.StatusCode)
+		}
+		return nil
+	})
+}
+
+// Stop ends the product as SIGTERM does. Stopping what does not run is nothing.
+func (f *Frazil) Stop() {
+	f.stop()
+	f.stop = func() {}
+}
+
+// Until repeats try until it succeeds; the test fails after a minute.
+func (f *Frazil) Until(what string, try func() error) {
+	f.t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			f.t.Fatalf("%s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Catalog is a reader of one warehouse.
+func (f *Frazil) Catalog(warehouse string) *readback.Client {
+	return &readback.Client{REST: "http://" + f.Config.REST.Listen, Warehouse: warehouse, Namespace: "kafka", HTTP: http.DefaultClient}
+}
+
+func (f *Frazil) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *Frazil) address() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	f.must(err)
+	f.must(l.Close())
+	return l.Addr().String()
+}
