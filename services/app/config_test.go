@@ -45,7 +45,7 @@ func TestWhatCannotWorkIsNamed(t *testing.T) {
 		{TargetAll, "memory: {max_bytes: 1MiB}", "memory.max_bytes"},
 		{TargetAll, "snapshots: {retention: 1s}", "snapshots.retention"},
 		{TargetAll, "telemetry: {log_level: loud}", "telemetry.log_level"},
-		{TargetAll, "kafka: {sasl: {mechanism: MAGIC}}", "MAGIC"},
+		{TargetAll, "kafka: {sasl: {mechanism: MAGIC, username: u, password: p}}", "MAGIC"},
 		{TargetAll, "registry: {url: 'nowhere'}", "registry"},
 		{TargetAll, "data_dir: ''", "data_dir"},
 		{TargetAll, "tables: {orders: {name: 'No Name'}}", "tables.orders.name"},
@@ -135,7 +135,7 @@ func collectKeys(t reflect.Type, path string, keys map[string]bool) {
 		}
 	case t.Kind() == reflect.Map:
 		collectKeys(t.Elem(), path+".<topic>", keys)
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && t.Elem().Field(0).IsExported():
 		collectKeys(t.Elem(), path+"[]", keys)
 	default:
 		keys[path] = true
