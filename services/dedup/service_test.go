@@ -100,7 +100,7 @@ func TestCountsFollowPositions(t *testing.T) {
 	w.size(17, 14)
 	w.restart()
 	for i := range 100_000 {
-		w.topic.append(0, event{layout.Row, i % 99_000})
+		w.topic.append(0, event{layout.Row, i % 30_000})
 	}
 	in, err := parseSighting(w.request())
 	if err != nil {
