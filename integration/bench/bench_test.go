@@ -19,6 +19,9 @@ func TestBench(t *testing.T) {
 		run func(*testing.T, *field, *report)
 	}{
 		{"a", benchPipeline},
+		{"b", benchEdge},
+		{"d", benchCatalog},
+		{"e", benchMemory},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {
