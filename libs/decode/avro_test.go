@@ -233,3 +233,24 @@ func TestRecursiveTypesAreSkipped(t *testing.T) {
 		t.Errorf("100000 levels: %v", got)
 	}
 }
+
+// An int of the writer is 32 bits wide, even where the column is a long.
+func TestAvroIntegersAreOfTheirWidth(t *testing.T) {
+	reg := &fakeRegistry{subjects: map[string][]registry.Schema{"t-key": {{ID: 8, Text: `"string"`}}, "t-value": {
+		{ID: 6, Text: `{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}`},
+		{ID: 7, Text: `{"type":"record","name":"R","fields":[{"name":"a","type":"long"}]}`}}}}
+	value := []byte{0xfe, 0xff, 0xff, 0xff, 0x0f} // 2^31 - 1
+	over := []byte{0x80, 0x80, 0x80, 0x80, 0x10}  // 2^31
+	key := append(wire(8), 2, 'k')
+	tab := discover(t, "t", []decode.Sample{{Key: key, Value: append(wire(7), value...)}}, reg)
+	for _, c := range []struct {
+		id    uint32
+		b     []byte
+		class layout.Class
+		a     string
+	}{{6, value, layout.Row, "2147483647"}, {6, over, layout.Bad, ""}, {7, over, layout.Row, "2147483648"}} {
+		if got := one(t, tab, key, append(wire(c.id), c.b...)); got.class != c.class || got.row["a"] != c.a {
+			t.Errorf("schema %d, %x: class %d, %s (%s)", c.id, c.b, got.class, got.row["a"], got.reason)
+		}
+	}
+}

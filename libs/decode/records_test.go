@@ -92,6 +92,8 @@ func TestJSONValues(t *testing.T) {
 		{"{\"s\":\"eight ch\x01\"}", "s", ""},
 		{"{\"s\":\"\xff\"}", "s", ""},
 		{"{\"s\":\"\xc3\"}", "s", ""},
+		{"{\"s\":\"abc\x85defghijkl\"}", "s", ""},
+		{"{\"s\":{\"abc\x85defghijkl\":1}}", "s", ""},
 		{"{\"s\":\"\xed\xa0\x80\"}", "s", ""},
 		{"{\"s\":\"\\n\xff\"}", "s", ""},
 		{`{"s":{"a": [1, 2.50]}}`, "s", `"{\"a\": [1, 2.50]}"`},
@@ -230,6 +232,36 @@ func TestDebeziumEnvelopes(t *testing.T) {
 	}
 	if got := one(t, tab, nil, nil); got.reason != "no key" {
 		t.Errorf("a tombstone without a key: %v", got)
+	}
+}
+
+func TestPlaceholdersWithoutASchema(t *testing.T) {
+	tab := bareTable(t, decode.EnvelopeDebezium, []string{"id"}, col("id", schema.Long), col("s", schema.String))
+	text := b64("__debezium_unavailable_value")
+	for _, s := range []string{`"__debezium_unavailable_value"`, `"` + text + `"`, `["__debezium_unavailable_value"]`, `["` + text + `"]`,
+		`["` + placeholderUUID() + `"]`, placeholderInts(), `{"__debezium_unavailable_value":"__debezium_unavailable_value"}`} {
+		for _, op := range []string{"u", "c", "r"} {
+			got := one(t, tab, []byte(`{"id":1}`), fmt.Appendf(nil, `{"op":%q,"after":{"id":1,"s":%s}}`, op, s))
+			if got.class != layout.Bad || !strings.Contains(got.reason, `"s"`) || !strings.Contains(got.reason, "placeholder") {
+				t.Errorf("op %s, %s: class %d (%s)", op, s, got.class, got.reason)
+			}
+		}
+		got := one(t, tab, []byte(`{"id":1}`), fmt.Appendf(nil, `{"op":"u","after":{"id":1,"s":"x"},"before":{"s":%s}}`, s))
+		if got.class != layout.Row {
+			t.Errorf("before %s: class %d (%s)", s, got.class, got.reason)
+		}
+	}
+}
+
+func TestAKeyOfAnotherTypeIsBad(t *testing.T) {
+	key, value := connectRecord(connectField("string", "", ""), `"x"`)
+	tab := discover(t, "t", []decode.Sample{{Key: key, Value: value}}, nil)
+	for typ, want := range map[string]layout.Class{"int64": layout.Delete, "int32": layout.Delete, "string": layout.Bad, "double": layout.Bad} {
+		key := fmt.Appendf(nil, `{"schema":{"type":"struct","fields":[{"type":%q,"field":"id"}]},"payload":{"id":%s}}`, typ,
+			map[string]string{"string": `"1"`}[typ]+map[bool]string{true: "1"}[typ != "string"])
+		if got := one(t, tab, key, nil); got.class != want {
+			t.Errorf("%s: class %d, want %d (%s)", typ, got.class, want, got.reason)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ func decodeAll(tb testing.TB, t *table, records []decode.Sample) []outcome {
 			out[i].reason = bad.Reason
 		}
 	}
+	wholeRows(tb, batch)
 	rows := rowsOf(batch)
 	for i := range out {
 		if out[i].class == layout.Row {
@@ -55,6 +56,28 @@ func decodeAll(tb testing.TB, t *table, records []decode.Sample) []outcome {
 		tb.Fatalf("%d rows without a record", len(rows))
 	}
 	return out
+}
+
+// wholeRows wants every leaf to hold as many rows as the batch: nothing of a record that is no row.
+func wholeRows(tb testing.TB, b *column.Batch) {
+	tb.Helper()
+	for i, l := range b.Leaves {
+		rows := len(l.Def)
+		switch {
+		case l.MaxDef == 0:
+			rows = l.Len()
+		case l.MaxRep > 0:
+			rows = 0
+			for _, rep := range l.Rep {
+				if rep == 0 {
+					rows++
+				}
+			}
+		}
+		if rows != b.Rows {
+			tb.Fatalf("leaf %d has %d rows, the batch %d", i, rows, b.Rows)
+		}
+	}
 }
 
 // jsonOracle is what a JSON record is, by encoding/json: its class and the text of its value's columns.
