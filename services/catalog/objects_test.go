@@ -247,23 +247,23 @@ func TestCacheIsBounded(t *testing.T) {
 		if c.get(key) != i {
 			t.Fatalf("%s is not there", key)
 		}
-		if c.used > c.limit {
-			t.Fatalf("%d bytes of %d", c.used, c.limit)
+		if _, used := c.items.Size(); used > c.limit {
+			t.Fatalf("%d bytes of %d", used, c.limit)
 		}
 	}
 	c.put("e/big", 1, 5_000)
 	if c.get("e/big") != nil {
 		t.Error("a value pushed out everything else")
 	}
-	kept := len(c.items)
+	kept, _ := c.items.Size()
 	c.put("f/1", 1, 500)
 	c.drop("e/")
-	if c.get("f/1") != 1 || len(c.items) != 1 || kept < 10 {
-		t.Errorf("%d items after drop, %d before", len(c.items), kept)
+	if n, _ := c.items.Size(); c.get("f/1") != 1 || n != 1 || kept < 10 {
+		t.Errorf("%d items after drop, %d before", n, kept)
 	}
 	c.drop("")
-	if c.used != 0 || c.ring.next != &c.ring {
-		t.Errorf("an empty cache holds %d bytes", c.used)
+	if n, used := c.items.Size(); n != 0 || used != 0 {
+		t.Errorf("an empty cache holds %d values, %d bytes", n, used)
 	}
 }
 

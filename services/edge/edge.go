@@ -79,12 +79,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make edge: %w", err)
 	}
-	if err := s.makeREST(observer, auth, vendor); err != nil {
-		return nil, fmt.Errorf("make edge: %w", err)
-	}
-	if err := s.makeS3(observer, auth, vendor); err != nil {
-		return nil, fmt.Errorf("make edge: %w", err)
-	}
+	s.makeREST(observer, auth, vendor)
+	s.makeS3(observer, auth, vendor)
 	return s, nil
 }
 
@@ -114,16 +110,13 @@ func (s *Service) vendor() (*vend.Vendor, error) {
 	return vend.New(key, previous, s.cfg.Credentials.Lifetime)
 }
 
-func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) error {
-	h, err := rest.New(rest.Config{
+func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) {
+	h := rest.New(rest.Config{
 		DefaultWarehouse: s.cfg.REST.DefaultWarehouse, PublicURI: s.cfg.REST.PublicURI,
 		Bucket: s.cfg.S3.Bucket, Region: s.cfg.S3.Region,
 		RequestTimeout: s.cfg.S3.RequestTimeout, ConnectTimeout: s.cfg.S3.ConnectTimeout,
 		Endpoint: s.endpoint,
 	}, rest.Deps{Catalog: s.deps.Catalog, Authn: auth, Vendor: vendor, Now: s.deps.Now, Log: s.deps.Log})
-	if err != nil {
-		return err
-	}
 	catalog := o.Handler("rest", h.Serve)
 	s.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if extra, ok := s.deps.Handlers[r.URL.Path]; ok {
@@ -132,24 +125,16 @@ func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendo
 		}
 		catalog.ServeHTTP(w, r)
 	})
-	return nil
 }
 
-func (s *Service) makeS3(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) error {
-	store, err := object.NewStore(s.deps.Catalog, s.deps.Dedup, s.deps.Materializer, s.deps.Now)
-	if err != nil {
-		return err
-	}
-	h, err := s3.New(s3.Config{Bucket: s.cfg.S3.Bucket, Domain: s.cfg.S3.Domain, Region: s.cfg.S3.Region, Hold: s.cfg.S3.Hold},
+func (s *Service) makeS3(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) {
+	store := object.NewStore(s.deps.Catalog, s.deps.Dedup, s.deps.Materializer, s.deps.Now)
+	h := s3.New(s3.Config{Bucket: s.cfg.S3.Bucket, Domain: s.cfg.S3.Domain, Region: s.cfg.S3.Region, Hold: s.cfg.S3.Hold},
 		s3.Deps{
 			Store: store, Authn: auth, Vendor: vendor, Now: s.deps.Now, NewID: newRequestID,
 			AfterFunc: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
 		})
-	if err != nil {
-		return err
-	}
 	s.s3 = o.Handler("s3", h.Serve)
-	return nil
 }
 
 // newRequestID makes 16 characters; crypto/rand.Read never fails.

@@ -70,16 +70,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.memory = build.NewMemory(maxBytes - maxBytes/8)
 	builder := build.NewBuilder(deps.Reader, deps.Registry, s.memory, &s.counters)
 	builds := shared.Limits{Running: cfg.Slots.Work, Waiting: cfg.Slots.Waiting, Timeout: cfg.BuildTimeout}
-	s.blocks, err = serve.NewBlocks(s.cache, builder, s.memory, builds, int(maxBytes/8/metaBytes), &s.counters, deps.Logger)
-	if err != nil {
-		return nil, err
-	}
+	s.blocks = serve.NewBlocks(s.cache, builder, s.memory, builds, int(maxBytes/8/metaBytes), &s.counters, deps.Logger)
 	// Questions to dedup take no work slot: nothing is held across a call to another service.
 	asking := shared.Limits{Running: cfg.Slots.Waiting, Waiting: cfg.Slots.Waiting, Timeout: cfg.Hold}
-	s.files, err = serve.NewFiles(s.blocks, rpc.Describer{Client: deps.Dedup}, serve.Limits{Hold: cfg.Hold, Describing: asking})
-	if err != nil {
-		return nil, err
-	}
+	s.files = serve.NewFiles(s.blocks, rpc.Describer{Client: deps.Dedup}, serve.Limits{Hold: cfg.Hold, Describing: asking})
 	s.Server = rpc.NewServer(rpc.Parts{
 		Metadata: deps.Metadata, Builder: builder, Blocks: s.blocks, Files: s.files,
 		Scans: rpc.NewSlots(cfg.Slots.Scan, cfg.Slots.Waiting),

@@ -14,10 +14,10 @@ import (
 	"strconv"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/grpc"
 
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/lru"
 	"github.com/frazil-io/frazil/libs/objectname"
 	"github.com/frazil-io/frazil/libs/rpc"
 	catalogv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/catalog/v1"
@@ -72,16 +72,11 @@ type epoch struct {
 }
 
 // NewStore makes a store over its three sources.
-func NewStore(catalog catalogv1.CatalogServiceClient, dedup dedupv1.DedupServiceClient, data materializerv1.MaterializerServiceClient, now func() time.Time) (*Store, error) {
-	epochs, err := lru.New[string, epoch](epochCache)
-	if err != nil {
-		return nil, fmt.Errorf("make epoch cache: %w", err)
+func NewStore(catalog catalogv1.CatalogServiceClient, dedup dedupv1.DedupServiceClient, data materializerv1.MaterializerServiceClient, now func() time.Time) *Store {
+	return &Store{
+		catalog: catalog, dedup: dedup, data: data, now: now,
+		epochs: lru.New[string, epoch](epochCache), sizes: lru.New[string, int64](sizeCache),
 	}
-	sizes, err := lru.New[string, int64](sizeCache)
-	if err != nil {
-		return nil, fmt.Errorf("make size cache: %w", err)
-	}
-	return &Store{catalog: catalog, dedup: dedup, data: data, now: now, epochs: epochs, sizes: sizes}, nil
 }
 
 // Stat finds an object. It starts no work on data files. fault.ErrNotFound: such a name was never issued.
@@ -143,7 +138,7 @@ func (s *Store) epoch(ctx context.Context, id string) (epoch, error) {
 	if err = rpc.Error(err); err != nil {
 		err = fmt.Errorf("resolve state epoch: %w", err)
 		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrRetired) {
-			s.epochs.Add(id, epoch{err: err, expires: now.Add(unknownTTL)})
+			s.epochs.Add(id, epoch{err: err, expires: now.Add(unknownTTL)}, 1)
 		}
 		return epoch{}, err
 	}
@@ -152,7 +147,7 @@ func (s *Store) epoch(ctx context.Context, id string) (epoch, error) {
 		return epoch{}, fmt.Errorf("resolve state epoch: check key of %d bytes: %w", len(resp.GetCheckKey()), fault.ErrCorrupt)
 	}
 	copy(e.key[:], resp.GetCheckKey())
-	s.epochs.Add(id, e)
+	s.epochs.Add(id, e, 1)
 	return e, nil
 }
 
@@ -165,7 +160,7 @@ func (s *Store) deletesSize(ctx context.Context, key string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.sizes.Add(key, n)
+	s.sizes.Add(key, n, 1)
 	return n, nil
 }
 

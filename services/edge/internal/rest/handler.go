@@ -17,9 +17,8 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/lru"
 	"github.com/frazil-io/frazil/libs/objectname"
 	catalogv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/catalog/v1"
 	"github.com/frazil-io/frazil/services/edge/internal/authn"
@@ -62,18 +61,13 @@ type Handler struct {
 const hintCache = 4096
 
 // New makes a handler.
-func New(cfg Config, deps Deps) (*Handler, error) {
-	loaded, err := lru.New[string, string](hintCache)
-	if err != nil {
-		return nil, fmt.Errorf("make load hints: %w", err)
+func New(cfg Config, deps Deps) *Handler {
+	h := &Handler{
+		cfg: cfg, deps: deps,
+		loaded: lru.New[string, string](hintCache), vended: lru.New[string, struct{}](hintCache),
 	}
-	vended, err := lru.New[string, struct{}](hintCache)
-	if err != nil {
-		return nil, fmt.Errorf("make audit hints: %w", err)
-	}
-	h := &Handler{cfg: cfg, deps: deps, loaded: loaded, vended: vended}
 	h.routes = h.table()
-	return h, nil
+	return h
 }
 
 // request is one call under way.

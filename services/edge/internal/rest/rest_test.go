@@ -50,13 +50,10 @@ func newHarness(t *testing.T, auth *authn.Authenticator) *harness {
 	}
 	log, text := edgefake.Log()
 	h.log = text.String
-	handler, err := rest.New(rest.Config{
+	handler := rest.New(rest.Config{
 		DefaultWarehouse: "v2", Bucket: edgefake.Bucket, Region: "us-east-1", RequestTimeout: 300 * time.Second, ConnectTimeout: 10 * time.Second,
 		Endpoint: func(*http.Request) string { return h.endpoint.Load().(string) },
 	}, rest.Deps{Catalog: h.fake.Catalog, Authn: auth, Vendor: h.vendor, Now: h.now, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
 	o, err := observe.New(noop.Meter{}, log, h.now)
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (h *Handler) loadTable(q *request) error {
 	if len(resp.GetMetadataJson()) == 0 || resp.GetMetadataLocation() == "" {
 		return fmt.Errorf("load table: answer without metadata: %w", fault.ErrCorrupt)
 	}
-	h.loaded.Add(hint, resp.GetMetadataLocation())
+	h.loaded.Add(hint, resp.GetMetadataLocation(), 1)
 	return h.answerTable(q, ns, table, tag, resp)
 }
 
@@ -208,7 +208,8 @@ func (h *Handler) credentials(q *request, ns, table string, resp *catalogv1.Load
 
 // audit logs credentials once, not each time the same ones are answered.
 func (h *Handler) audit(q *request, ns, table string, c vend.Credentials) {
-	if seen, _ := h.vended.ContainsOrAdd(c.AccessKey, struct{}{}); !seen {
+	if _, seen := h.vended.Get(c.AccessKey); !seen {
+		h.vended.Add(c.AccessKey, struct{}{}, 1)
 		h.deps.Log.Info("credentials vended", "principal", q.principal.Name, "warehouse", q.warehouse,
 			"namespace", ns, "table", table, "access_key", c.AccessKey, "expires", c.Expires)
 	}

@@ -59,13 +59,10 @@ type Handler struct {
 }
 
 // New makes a handler.
-func New(cfg Config, deps Deps) (*Handler, error) {
+func New(cfg Config, deps Deps) *Handler {
 	h := &Handler{cfg: cfg, deps: deps}
-	var err error
-	if h.verifier, err = sigv4.New(h.secret, deps.Now); err != nil {
-		return nil, err
-	}
-	return h, nil
+	h.verifier = sigv4.New(h.secret, deps.Now)
+	return h
 }
 
 // secret is sigv4.Keys: every answer to bad credentials is S3's.

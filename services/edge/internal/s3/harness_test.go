@@ -80,8 +80,7 @@ func newHarness(t *testing.T, opts ...option) *harness {
 	var err error
 	h.vendor, err = vend.New([]byte("0123456789abcdef0123456789abcdef"), nil, time.Hour)
 	must(err)
-	store, err := object.NewStore(h.fake.Catalog, h.fake.Dedup, h.fake.Materializer, h.now)
-	must(err)
+	store := object.NewStore(h.fake.Catalog, h.fake.Dedup, h.fake.Materializer, h.now)
 	var id atomic.Int64
 	cfg := s3.Config{Bucket: edgefake.Bucket, Domain: "s3.localhost", Region: "us-east-1", Hold: 20 * time.Second}
 	deps := s3.Deps{
@@ -95,8 +94,7 @@ func newHarness(t *testing.T, opts ...option) *harness {
 	for _, o := range opts {
 		o(&cfg, &deps)
 	}
-	handler, err := s3.New(cfg, deps)
-	must(err)
+	handler := s3.New(cfg, deps)
 	log, text := edgefake.Log()
 	h.log = text.String
 	o, err := observe.New(noop.Meter{}, log, h.now)

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/frazil-io/frazil/libs/lru"
 )
 
 const (
@@ -57,12 +57,8 @@ type Verifier[C any] struct {
 }
 
 // New makes a verifier that asks keys for secrets.
-func New[C any](keys Keys[C], now func() time.Time) (*Verifier[C], error) {
-	signing, err := lru.New[string, []byte](keyCache)
-	if err != nil {
-		return nil, fmt.Errorf("make signing key cache: %w", err)
-	}
-	return &Verifier[C]{keys: keys, now: now, signing: signing}, nil
+func New[C any](keys Keys[C], now func() time.Time) *Verifier[C] {
+	return &Verifier[C]{keys: keys, now: now, signing: lru.New[string, []byte](keyCache)}
 }
 
 // auth is what a request says about its signature.
@@ -273,7 +269,7 @@ func (v *Verifier[C]) signingKey(secret string, a *auth) []byte {
 	k := mac(mac(mac(mac([]byte("AWS4"+secret), a.date), a.region), service), terminator)
 	// Regions are the sender's choice: a long one is not worth keeping.
 	if len(a.region) <= 64 {
-		v.signing.Add(id, k)
+		v.signing.Add(id, k, 1)
 	}
 	return k
 }

@@ -9,11 +9,10 @@ import (
 	"io"
 	"log/slog"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/frazil-io/frazil/libs/blobcache"
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
+	"github.com/frazil-io/frazil/libs/lru"
 	"github.com/frazil-io/frazil/libs/parquetio"
 	"github.com/frazil-io/frazil/libs/shared"
 	"github.com/frazil-io/frazil/services/materializer/internal/build"
@@ -63,15 +62,11 @@ type built struct {
 
 // NewBlocks makes an empty set over a cache. limits bound the builds and those who wait for them; metas is how
 // many row groups' metadata is kept in memory.
-func NewBlocks(cache *blobcache.Cache, builder *build.Builder, memory *build.Memory, limits shared.Limits, metas int, counters *stats.Counters, logger *slog.Logger) (*Blocks, error) {
-	m, err := lru.New[blockKey, *parquetio.Meta](max(1, metas))
-	if err != nil {
-		return nil, fmt.Errorf("make metadata cache: %w", err)
-	}
+func NewBlocks(cache *blobcache.Cache, builder *build.Builder, memory *build.Memory, limits shared.Limits, metas int, counters *stats.Counters, logger *slog.Logger) *Blocks {
 	return &Blocks{
 		cache: cache, builder: builder, memory: memory, builds: shared.New[blockKey, *built](limits),
-		metas: m, counters: counters, logger: logger,
-	}, nil
+		metas: lru.New[blockKey, *parquetio.Meta](int64(max(1, metas))), counters: counters, logger: logger,
+	}
 }
 
 // Close ends all builds and waits for them.
@@ -85,7 +80,7 @@ func (b *Blocks) Store(ctx context.Context, t *build.Table, p kafkapos.Partition
 }
 
 func (b *Blocks) store(ctx context.Context, key blockKey, meta *parquetio.Meta, pages []byte) {
-	b.metas.Add(key, meta)
+	b.metas.Add(key, meta, 1)
 	m, err := meta.MarshalBinary()
 	if err == nil {
 		err = b.cache.Put(string(key), m, pages)
@@ -181,7 +176,7 @@ func (b *Blocks) meta(ctx context.Context, w *wanted, blob *blobcache.Blob) *par
 		b.logger.WarnContext(ctx, "cached row group cannot be read", "block", string(w.key), "err", err)
 		return nil
 	}
-	b.metas.Add(w.key, m)
+	b.metas.Add(w.key, m, 1)
 	return m
 }
 

@@ -7,9 +7,8 @@ import (
 	"io"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/lru"
 	"github.com/frazil-io/frazil/libs/objectname"
 	"github.com/frazil-io/frazil/libs/parquetio"
 	"github.com/frazil-io/frazil/libs/shared"
@@ -76,23 +75,12 @@ type file struct {
 }
 
 // NewFiles serves from blocks what describer knows.
-func NewFiles(blocks *Blocks, describer Describer, limits Limits) (*Files, error) {
-	files, err := lru.New[string, *file](keptFiles)
-	if err != nil {
-		return nil, fmt.Errorf("make file cache: %w", err)
-	}
-	tails, err := lru.New[string, []byte](keptTails)
-	if err != nil {
-		return nil, fmt.Errorf("make tail cache: %w", err)
-	}
-	tables, err := lru.New[string, *build.Table](keptTables)
-	if err != nil {
-		return nil, fmt.Errorf("make table cache: %w", err)
-	}
+func NewFiles(blocks *Blocks, describer Describer, limits Limits) *Files {
 	return &Files{
-		blocks: blocks, describer: describer, limits: limits, files: files, tails: tails, tables: tables,
+		blocks: blocks, describer: describer, limits: limits,
+		files: lru.New[string, *file](keptFiles), tails: lru.New[string, []byte](keptTails), tables: lru.New[string, *build.Table](keptTables),
 		asked: shared.New[string, *file](limits.Describing),
-	}, nil
+	}
 }
 
 // Close ends all questions and waits for them.
@@ -172,7 +160,7 @@ func (f *Files) awaitTail(ctx context.Context, src *source) error {
 		return nil
 	}
 	for _, w := range src.file.groups {
-		if !f.blocks.metas.Contains(w.key) {
+		if _, ok := f.blocks.metas.Get(w.key); !ok {
 			f.blocks.Start(ctx, w)
 		}
 	}
@@ -188,7 +176,7 @@ func (f *Files) awaitTail(ctx context.Context, src *source) error {
 	if err != nil {
 		return fmt.Errorf("assemble footer: %w", err)
 	}
-	f.tails.Add(src.file.key, t)
+	f.tails.Add(src.file.key, t, 1)
 	src.tail = t
 	return nil
 }
@@ -275,7 +263,7 @@ func (f *Files) file(ctx context.Context, objectKey string) (*file, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.files.Add(objectKey, file)
+		f.files.Add(objectKey, file, 1)
 		return file, nil
 	})
 }
@@ -290,7 +278,7 @@ func (f *Files) table(spec build.Spec) (*build.Table, error) {
 	if known, ok := f.tables.Get(key); ok && known.Topic.ID == spec.Topic.ID && known.HashKey == spec.HashKey {
 		return known, nil
 	}
-	f.tables.Add(key, t)
+	f.tables.Add(key, t, 1)
 	return t, nil
 }
 
