@@ -131,6 +131,7 @@ func (s *Service) verify(ctx context.Context, t *table, in *sighting, rec *state
 	}
 	head, _, err := s.store.Head(ctx, spec.Log)
 	if errors.Is(err, fault.ErrNotFound) {
+		t.verified[p] = l.leaderEpoch // nothing is published yet
 		return "", nil
 	}
 	if err != nil {
