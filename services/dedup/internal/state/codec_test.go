@@ -2,6 +2,8 @@ package state
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"reflect"
@@ -223,5 +225,25 @@ func TestRowGroupsAreMessages(t *testing.T) {
 	got, err := ParseRowGroups(b)
 	if err != nil || len(got) != 1 || !proto.Equal(got[0], want) || got[0].GetColumns()[0].Lower == nil {
 		t.Fatalf("%v, %v", got, err)
+	}
+}
+
+// TestFormatsAreFrozen: what version 1 writes never changes. A new form is a new version.
+func TestFormatsAreFrozen(t *testing.T) {
+	want := map[string]string{
+		"epoch":          "853a89b5a6bbca8f",
+		"head":           "188697992eb15de9",
+		"manifest group": "eb0be47eb40f8baa",
+		"page":           "1fa2670c9df2450d",
+		"record":         "7fe5759b1f7a136d",
+		"root":           "d37ae710bfb28a7b",
+		"row groups":     "e1cd11e944fff36e",
+		"snapshot":       "2f882c22a14bfec7",
+	}
+	for name, f := range formats(t) {
+		sum := sha256.Sum256(f.sample)
+		if got := hex.EncodeToString(sum[:8]); got != want[name] {
+			t.Errorf("%q: %q,", name, got)
+		}
 	}
 }
