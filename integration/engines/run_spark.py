@@ -1,4 +1,5 @@
 """Reads served tables with Spark. SPARK_JARS names the Iceberg runtime and its AWS bundle, separated by commas."""
+import datetime
 import os
 import sys
 
@@ -6,6 +7,7 @@ os.environ["TZ"] = "UTC"
 
 import protocol
 from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, StructType, TimestampType
 
 
 def connect(catalogs):
@@ -46,9 +48,23 @@ def connect(catalogs):
         frame = spark.sql(sql)
         if query.get("count"):
             return frame.collect()[0][0]
-        return frame.columns, frame.collect()
+        types = [f.dataType for f in frame.schema.fields]
+        return frame.columns, [[zoned(t, v) for t, v in zip(types, row)] for row in frame.collect()]
 
     return ask
+
+
+def zoned(kind, v):
+    """Instants come as datetimes without a zone, in the session's, which is UTC."""
+    if v is None:
+        return None
+    if isinstance(kind, TimestampType):
+        return v.replace(tzinfo=datetime.timezone.utc)
+    if isinstance(kind, ArrayType):
+        return [zoned(kind.elementType, x) for x in v]
+    if isinstance(kind, StructType):
+        return {f.name: zoned(f.dataType, x) for f, x in zip(kind.fields, v)}
+    return v
 
 
 # Spark's launcher writes to standard output, where the answers go: it gets standard error instead.

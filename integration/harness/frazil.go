@@ -86,13 +86,19 @@ func NewFrazil(t testing.TB, o Options) *Frazil {
 func (f *Frazil) Start(t testing.TB) {
 	t.Helper()
 	f.Launch(t)
-	Eventually(t, "frazil is ready", func() error {
+	f.Await(t, "/readyz")
+}
+
+// Await waits until a path of the REST port (/livez, /readyz) answers 200.
+func (f *Frazil) Await(t testing.TB, path string) {
+	t.Helper()
+	Eventually(t, "frazil answers "+path, func() error {
 		if err := f.process.running(); err != nil {
 			t.Fatal(err)
 		}
-		status, _, err := f.Get(t.Context(), "/readyz", "")
+		status, _, err := f.Get(t.Context(), path, "")
 		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("readyz answers %d", status)
+			err = fmt.Errorf("%s answers %d", path, status)
 		}
 		return err
 	})
