@@ -217,6 +217,7 @@ func (l *Leaf) truncate(m mark) {
 		l.Float64s = l.Float64s[:m.values]
 	case Bytes:
 		l.Ends = l.Ends[:m.values]
+	default:
 	}
 	l.Data = l.Data[:m.data]
 }

@@ -96,8 +96,9 @@ func (r *avroReader) value(n *node, rep uint8) error {
 		}
 		r.p++
 		return r.putBool(n, r.b[r.p-1] == 1, rep)
+	default:
+		return r.other(n, rep)
 	}
-	return r.other(n, rep)
 }
 
 // other reads the rarer types.
@@ -134,8 +135,9 @@ func (r *avroReader) other(n *node, rep uint8) error {
 		return r.record(n, rep)
 	case pArray, pMap:
 		return r.blocks(n, rep)
+	default:
+		return bad("column %q: a type that is not known", n.label)
 	}
-	return bad("column %q: a type that is not known", n.label)
 }
 
 // nested is value one level deeper.

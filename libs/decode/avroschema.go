@@ -68,13 +68,30 @@ func (p *avroParser) parse(v any, namespace string, depth int) (*writerType, err
 	return nil, fmt.Errorf("neither a name, a union nor a type: %w", fault.ErrInvalid)
 }
 
-var avroPrimitives = map[string]phys{
-	"null": pNull, "boolean": pBool, "int": pInt, "long": pLong, "float": pFloat, "double": pDouble,
-	"string": pString, "bytes": pBytes,
+func avroPrimitive(name string) (phys, bool) {
+	switch name {
+	case "null":
+		return pNull, true
+	case "boolean":
+		return pBool, true
+	case "int":
+		return pInt, true
+	case "long":
+		return pLong, true
+	case "float":
+		return pFloat, true
+	case "double":
+		return pDouble, true
+	case "string":
+		return pString, true
+	case "bytes":
+		return pBytes, true
+	}
+	return 0, false
 }
 
 func (p *avroParser) byName(name, namespace string) (*writerType, error) {
-	if ph, ok := avroPrimitives[name]; ok {
+	if ph, ok := avroPrimitive(name); ok {
 		return &writerType{phys: ph}, nil
 	}
 	for _, full := range []string{qualified(name, namespace), name} {
@@ -244,9 +261,24 @@ func parseConnect(text []byte) (*writerType, error) {
 	return cs.writer(0)
 }
 
-var connectPrimitives = map[string]phys{
-	"boolean": pBool, "int8": pInt, "int16": pInt, "int32": pInt, "int64": pLong, "float": pFloat, "float32": pFloat,
-	"double": pDouble, "float64": pDouble, "string": pString, "bytes": pBytes,
+func connectPrimitive(name string) (phys, bool) {
+	switch name {
+	case "boolean":
+		return pBool, true
+	case "int8", "int16", "int32":
+		return pInt, true
+	case "int64":
+		return pLong, true
+	case "float", "float32":
+		return pFloat, true
+	case "double", "float64":
+		return pDouble, true
+	case "string":
+		return pString, true
+	case "bytes":
+		return pBytes, true
+	}
+	return 0, false
 }
 
 func (cs *connectSchema) writer(depth int) (*writerType, error) {
@@ -274,7 +306,7 @@ func (cs *connectSchema) writer(depth int) (*writerType, error) {
 			w.elem, err = cs.Values.writer(depth + 1)
 		}
 	default:
-		ph, ok := connectPrimitives[cs.Type]
+		ph, ok := connectPrimitive(cs.Type)
 		if !ok {
 			return nil, fmt.Errorf("the embedded schema has the unknown type %q: %w", cs.Type, fault.ErrInvalid)
 		}

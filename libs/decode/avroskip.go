@@ -47,8 +47,9 @@ func (r *avroReader) skip(n *node) error {
 		}
 		r.depth--
 		return nil
+	default:
+		return r.skipOther(n)
 	}
-	return r.skipOther(n)
 }
 
 func (r *avroReader) skipLong() error {
@@ -90,6 +91,7 @@ func (r *avroReader) skipOther(n *node) error {
 		return r.skip(n.union[branch])
 	case pArray, pMap:
 		return r.blocks(n, 0)
+	default:
+		return errAvroShort()
 	}
-	return errAvroShort()
 }

@@ -80,8 +80,9 @@ func (r *jsonReader) value(n *node, rep uint8) error {
 		return r.array(n, rep)
 	case pMap:
 		return r.mapping(n, c, rep)
+	default:
+		return r.mismatch(n)
 	}
-	return r.mismatch(n)
 }
 
 // mismatch says that a value is not of its column's type, or not JSON at all.

@@ -249,6 +249,7 @@ func (c *compiler) skip(w *writerType) *node {
 		for i := range inner.fields {
 			n.addField(inner.fields[i].name, c.skip(inner.fields[i].typ))
 		}
+	default:
 	}
 	return n
 }

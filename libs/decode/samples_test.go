@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func sampleTopic(tb testing.TB, prefix, table string) (topic string, records []d
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<22)
 	for lines.Scan() {
@@ -325,22 +326,18 @@ func expect(tb testing.TB, c *connect, v any) string {
 	}
 	switch c.Name {
 	case "org.apache.kafka.connect.data.Decimal":
-		scale := 0
-		fmt.Sscan(c.Parameters["scale"], &scale)
+		scale := integerOf(tb, c.Parameters["scale"])
 		return decimalText(twosComplement(mustBase64(tb, v)), scale)
 	case "io.debezium.data.VariableScaleDecimal":
-		m := v.(map[string]any)
-		scale := 0
-		fmt.Sscan(m["scale"].(json.Number).String(), &scale)
+		m := as[map[string]any](tb, v)
+		scale := integerOf(tb, as[json.Number](tb, m["scale"]).String())
 		return fmt.Sprintf("%q", plainText(twosComplement(mustBase64(tb, m["value"])), scale))
 	case "io.debezium.time.Timestamp":
-		ms, _ := v.(json.Number).Int64()
-		return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano)
+		return time.UnixMilli(int64(integerOf(tb, as[json.Number](tb, v).String()))).UTC().Format(time.RFC3339Nano)
 	case "io.debezium.time.MicroTimestamp":
-		us, _ := v.(json.Number).Int64()
-		return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
+		return time.UnixMicro(int64(integerOf(tb, as[json.Number](tb, v).String()))).UTC().Format(time.RFC3339Nano)
 	case "io.debezium.time.ZonedTimestamp":
-		at, err := time.Parse(time.RFC3339Nano, v.(string))
+		at, err := time.Parse(time.RFC3339Nano, as[string](tb, v))
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -350,12 +347,12 @@ func expect(tb testing.TB, c *connect, v any) string {
 	case "struct":
 		var parts []string
 		for i := range c.Fields {
-			parts = append(parts, c.Fields[i].Field+"="+expect(tb, &c.Fields[i], v.(map[string]any)[c.Fields[i].Field]))
+			parts = append(parts, c.Fields[i].Field+"="+expect(tb, &c.Fields[i], as[map[string]any](tb, v)[c.Fields[i].Field]))
 		}
 		return "{" + strings.Join(parts, " ") + "}"
 	case "array":
 		var parts []string
-		for _, e := range v.([]any) {
+		for _, e := range as[[]any](tb, v) {
 			parts = append(parts, expect(tb, c.Items, e))
 		}
 		return "[" + strings.Join(parts, " ") + "]"
@@ -367,6 +364,25 @@ func expect(tb testing.TB, c *connect, v any) string {
 		return floatText(floatOf(tb, v))
 	}
 	return bareText(tb, v)
+}
+
+// as is v as a T.
+func as[T any](tb testing.TB, v any) T {
+	tb.Helper()
+	t, ok := v.(T)
+	if !ok {
+		tb.Fatalf("%v is %T", v, v)
+	}
+	return t
+}
+
+func integerOf(tb testing.TB, text string) int {
+	tb.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }
 
 func bareText(tb testing.TB, v any) string {
@@ -395,7 +411,7 @@ func floatOf(tb testing.TB, v any) float64 {
 	case "-Infinity":
 		return math.Inf(-1)
 	}
-	f, err := v.(json.Number).Float64()
+	f, err := as[json.Number](tb, v).Float64()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -403,7 +419,7 @@ func floatOf(tb testing.TB, v any) float64 {
 }
 
 func mustBase64(tb testing.TB, v any) []byte {
-	b, err := base64.StdEncoding.DecodeString(v.(string))
+	b, err := base64.StdEncoding.DecodeString(as[string](tb, v))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -51,6 +51,7 @@ func (s *sink) null(n *node, rep uint8) error {
 		}
 		s.key.Null(n.key)
 		return nil
+	default:
 	}
 	if !n.optional {
 		return bad("column %q: null where a value is required", n.label)
@@ -100,6 +101,7 @@ func (s *sink) putBool(n *node, v bool, rep uint8) error {
 		l := s.leaves[n.leaf]
 		l.Present(rep)
 		l.Bools = append(l.Bools, v)
+	default:
 	}
 	return nil
 }
@@ -117,6 +119,7 @@ func (s *sink) putInt(n *node, v int64, rep uint8) error {
 		return nil
 	case toKey:
 		return s.keyInt(n, v)
+	default:
 	}
 	l := s.leaves[n.leaf]
 	switch n.store {
@@ -165,6 +168,7 @@ func convertInt(c conv, v int64) (out int64, ok bool) {
 		v *= 1000
 	case convNanos:
 		return floorDiv(v, 1000), true
+	default:
 	}
 	return v, v != infinityMicros && v != negInfinityMicros
 }
@@ -177,6 +181,7 @@ func (s *sink) putFloat(n *node, v float64, rep uint8) error {
 	case toKey:
 		s.key.Float(n.key, v)
 		return nil
+	default:
 	}
 	l := s.leaves[n.leaf]
 	switch n.store {
@@ -221,8 +226,9 @@ func (s *sink) putText(n *node, v []byte, rep uint8) error {
 			return bad("column %q: text that is no date, or a date out of range", n.label)
 		}
 		return s.putConverted(n, days, rep)
+	default:
+		return bad("column %q: text where %s belongs", n.label, &schema.Type{Kind: n.kind})
 	}
-	return bad("column %q: text where %s belongs", n.label, &schema.Type{Kind: n.kind})
 }
 
 func (s *sink) leafText(n *node, v []byte, rep uint8) error {
@@ -245,6 +251,7 @@ func (s *sink) putConverted(n *node, v int64, rep uint8) error {
 		return nil
 	case toKey:
 		return s.keyInt(n, v)
+	default:
 	}
 	l := s.leaves[n.leaf]
 	l.Present(rep)
@@ -333,6 +340,7 @@ func (s *sink) digitsText(n *node, negative bool, digits []byte, scale int, rep 
 	case toKey:
 		s.key.Decimal(n.key, negative, digits, -scale)
 		return nil
+	default:
 	}
 	if len(digits) == 0 {
 		digits = append(digits, '0')

@@ -97,13 +97,13 @@ func jsonOracle(tb testing.TB, r *decode.Sample) (layout.Class, row) {
 				after = &env.Schema.Fields[i]
 			}
 		}
-		value = value["payload"].(map[string]any)
+		value = as[map[string]any](tb, value["payload"])
 	}
 	if value["op"] == "d" {
 		return layout.Delete, nil
 	}
 	out := row{}
-	for name, v := range value["after"].(map[string]any) {
+	for name, v := range as[map[string]any](tb, value["after"]) {
 		if after == nil {
 			out[name] = bareText(tb, v)
 			if v == "NaN" || v == "Infinity" || v == "-Infinity" { // the columns hold fractions, too

@@ -155,8 +155,9 @@ func plainKind(p phys) (schema.Kind, bool) {
 		return schema.String, true
 	case pBytes, pFixed:
 		return schema.Binary, true
+	default:
+		return 0, false
 	}
-	return 0, false
 }
 
 // namedMeaning goes by the semantic name, where the physical type is the one that the name is documented with.
@@ -314,8 +315,9 @@ func fieldOf(name string, w *writerType, id *int32, depth int) (schema.Field, er
 		val, err := fieldOf("value", w.elem, id, depth+1)
 		f.Type = schema.Type{Kind: schema.Map, Key: &key, Elem: &val}
 		return f, inColumn(name, err)
+	default:
+		return f, fmt.Errorf("column %q is a union of several types: %w", name, fault.ErrInvalid)
 	}
-	return f, fmt.Errorf("column %q is a union of several types: %w", name, fault.ErrInvalid)
 }
 
 func inColumn(name string, err error) error {

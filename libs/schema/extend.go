@@ -85,8 +85,9 @@ func nested(t *Type) []Field {
 		return []Field{*t.Elem}
 	case Map:
 		return []Field{*t.Key, *t.Elem}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // checkNames refuses names that engines cannot tell apart (Spark, DuckDB and Trino fold case) or that are taken.
@@ -200,6 +201,7 @@ func newField(w *Field, path string, ids *idSource) (Field, error) {
 		}
 		key.Name, key.Required, val.Name = "key", true, "value"
 		f.Type.Key, f.Type.Elem = &key, &val
+	default:
 	}
 	return f, nil
 }

@@ -54,6 +54,7 @@ func writeType(h hash.Hash, t *Type) {
 		writeFields(h, []Field{*t.Elem})
 	case Map:
 		writeFields(h, []Field{*t.Key, *t.Elem})
+	default:
 	}
 }
 

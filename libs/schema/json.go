@@ -118,6 +118,7 @@ func encodeType(t *Type, depth int) (json.RawMessage, error) {
 		}
 		return json.Marshal(jsonNested{Type: "map", KeyID: t.Key.ID, Key: key,
 			ValueID: t.Elem.ID, ValueRequired: &t.Elem.Required, Value: val})
+	default:
 	}
 	name := t.String()
 	if name == "" {
@@ -164,8 +165,9 @@ func primitiveName(k Kind) string {
 		return "string"
 	case Binary:
 		return "binary"
+	default:
+		return ""
 	}
-	return ""
 }
 
 func decodeFields(in []jsonField, depth int) ([]Field, error) {
