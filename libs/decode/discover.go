@@ -104,14 +104,18 @@ func refuse(format string, args ...any) error {
 // exclude is what to do about a topic that will never be a table.
 const exclude = "exclude it with topics.exclude"
 
-// findFormats sees what keys and values look like.
+// findFormats sees what keys and values look like. A value that is nothing known is left out: it is a bad record, and
+// that is the scan's affair, unless there is no other.
 func (d *discoverer) findFormats() error {
+	var unknown *Sample
+	var fit []Sample
 	for i := range d.samples {
 		s := &d.samples[i]
 		if s.Value != nil && !isLiteralNull(s.Value) {
 			format, ok := formatOf(s.Value)
 			if !ok {
-				return refuse("the value of record %s is neither JSON nor in the schema registry's wire format", s)
+				unknown = s
+				continue
 			}
 			if err := d.values.agree(format, "value", s); err != nil {
 				return err
@@ -123,10 +127,15 @@ func (d *discoverer) findFormats() error {
 				return err
 			}
 		}
+		fit = append(fit, *s)
 	}
-	if d.values.format == "" {
+	switch {
+	case d.values.format == "" && unknown != nil:
+		return refuse("the value of record %s is neither JSON nor in the schema registry's wire format", unknown)
+	case d.values.format == "":
 		return fmt.Errorf("no record with a value: %w", fault.ErrNotFound)
 	}
+	d.samples = fit
 	d.decoding.KeyFormat, d.decoding.ValueFormat = d.keys.format, d.values.format
 	return nil
 }

@@ -61,6 +61,7 @@ func TestDiscoverBareJSON(t *testing.T) {
 		{samples(`{}`, `{"n":1}`), "", `no fields`},
 		{samples(`{"id":1}`, `[1]`), "", `not a JSON object`},
 		{samples(`{"id":1}`, `nonsense`), "", `neither JSON`},
+		{samples(`{"id":1}`, `nonsense`, `{"id":1}`, `{"n":1}`), "upsert [id] n long, id long", ""},
 		{samples(`{"id":1}`, env+`{"id":1}}`, `{"id":1}`, `{"id":1}`), "", `some are not`},
 		{samples(`{"id":1}`, env+`"{}"}`), "", `MongoDB`},
 		{samples(`{"id":1}`, `{"ts_ms":1}`), "", `heartbeat`},
