@@ -179,3 +179,54 @@ func awaitBroker(t testing.TB, addr string, alive func() error) {
 		return err
 	})
 }
+
+// AppendTxn writes records to partition 0 in a transaction and commits or aborts it. The marker takes one more offset.
+func (a *Admin) AppendTxn(t testing.TB, topic string, commit bool, records ...*kgo.Record) {
+	t.Helper()
+	a.Open(t, topic, records...)(commit)
+}
+
+// Open writes records to partition 0 in a transaction and answers how to end it.
+func (a *Admin) Open(t testing.TB, topic string, records ...*kgo.Record) (end func(commit bool)) {
+	t.Helper()
+	brokers := a.kafka.OptValue(kgo.SeedBrokers).([]string)
+	id := fmt.Sprintf("%s-%d", topic, time.Now().UnixNano())
+	producer, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	if err := producer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		r.Topic, r.Partition = topic, 0
+	}
+	if err := producer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatalf("append to %s in a transaction: %v", topic, err)
+	}
+	return func(commit bool) {
+		t.Helper()
+		before := a.End(t, topic)
+		if err := producer.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)); err != nil {
+			t.Fatalf("end transaction: %v", err)
+		}
+		Eventually(t, "the marker is written", func() error {
+			if a.End(t, topic) <= before {
+				return fmt.Errorf("the log ends at %d", before)
+			}
+			return nil
+		})
+	}
+}
+
+// End is the end of partition 0, open transactions included.
+func (a *Admin) End(t testing.TB, topic string) int64 {
+	t.Helper()
+	ends, err := a.admin.ListEndOffsets(t.Context(), topic)
+	end, ok := ends.Lookup(topic, 0)
+	if err != nil || !ok || end.Err != nil {
+		t.Fatalf("end of %s: %v, %v", topic, err, end.Err)
+	}
+	return end.Offset
+}
