@@ -1,13 +1,12 @@
 package layout
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/frazil-io/frazil/libs/bitmap"
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/sealed"
@@ -26,12 +25,10 @@ func (l *Layout) Bytes() ([]byte, error) {
 	for c := Row; int(c) < classes; c++ {
 		set := l.sets[c].Clone()
 		set.RunOptimize()
-		raw, err := set.ToBytes()
-		if err != nil {
+		var err error
+		if b, err = bitmap.Append(b, set); err != nil {
 			return nil, fmt.Errorf("encode layout %s: %w", l.rng, err)
 		}
-		b = binary.AppendUvarint(b, uint64(len(raw)))
-		b = append(b, raw...)
 	}
 	return sealed.End(b), nil
 }
@@ -62,21 +59,8 @@ func Parse(b []byte) (*Layout, error) {
 }
 
 func (l *Layout) parseSet(r *sealed.Reader) *roaring.Bitmap {
-	raw := r.Bytes(int(r.Uvarint(math.MaxInt32)))
-	set := roaring.New()
-	if r.Err() != nil {
-		return set
-	}
-	n, err := set.ReadFrom(bytes.NewReader(raw))
-	switch {
-	case err != nil:
-		r.Fail("bitmap: %v", err)
-	case n != int64(len(raw)):
-		r.Fail("bitmap of %d bytes, read %d", len(raw), n)
-	case set.IsEmpty():
-	case set.Validate() != nil:
-		r.Fail("bitmap: %v", set.Validate())
-	case set.Minimum() < l.rel(l.rng.Start) || set.Maximum() >= l.rel(l.rng.End):
+	set := bitmap.Read(r)
+	if !set.IsEmpty() && (set.Minimum() < l.rel(l.rng.Start) || set.Maximum() >= l.rel(l.rng.End)) {
 		r.Fail("class outside of %s", l.rng)
 	}
 	return set

@@ -1,13 +1,11 @@
 package marks
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
+	"github.com/frazil-io/frazil/libs/bitmap"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/layout"
 	"github.com/frazil-io/frazil/libs/sealed"
@@ -33,7 +31,7 @@ func (s *Segment) Bytes() ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(c.lowest))
 		b = binary.AppendUvarint(b, uint64(c.highest-c.lowest))
 		var err error
-		if b, err = appendBitmap(b, c.olders); err != nil {
+		if b, err = bitmap.Append(b, c.olders); err != nil {
 			return nil, fmt.Errorf("encode the segment's chunk %s: %w", c.Range(), err)
 		}
 		b = append(b, c.newers...)
@@ -69,7 +67,7 @@ func readChunk(r *sealed.Reader) *Chunk {
 	c := &Chunk{start: kafkapos.Offset(r.Uvarint(math.MaxInt64 - 1<<layout.MaxChunkLog2)), log2: int(r.Byte()), width: int(r.Byte())}
 	c.lowest = kafkapos.Offset(r.Uvarint(math.MaxInt64))
 	c.highest = c.lowest + kafkapos.Offset(r.Uvarint(uint64(math.MaxInt64-c.lowest)))
-	c.olders = readBitmap(r)
+	c.olders = bitmap.Read(r)
 	if r.Err() != nil {
 		return c
 	}
@@ -99,7 +97,7 @@ func (g *Group) Bytes() ([]byte, error) {
 	b = append(b, byte(g.rows))
 	b = binary.AppendUvarint(b, uint64(g.lowest))
 	b = binary.AppendUvarint(b, uint64(g.highest-g.lowest))
-	b, err := appendBitmap(b, g.olders)
+	b, err := bitmap.Append(b, g.olders)
 	if err != nil {
 		return nil, fmt.Errorf("encode a group of the chunk %s: %w", g.chunk, err)
 	}
@@ -119,7 +117,7 @@ func ParseGroup(b []byte) (*Group, error) {
 	g.rows = layout.Classes(r.Byte())
 	g.lowest = kafkapos.Offset(r.Uvarint(math.MaxInt64))
 	g.highest = g.lowest + kafkapos.Offset(r.Uvarint(uint64(math.MaxInt64-g.lowest)))
-	g.olders = readBitmap(r)
+	g.olders = bitmap.Read(r)
 	if r.Err() == nil && (g.olders.IsEmpty() || int64(g.olders.Maximum()) >= g.chunk.Len()) {
 		r.Fail("group of the chunk %s", g.chunk)
 	}
@@ -127,35 +125,4 @@ func ParseGroup(b []byte) (*Group, error) {
 		return nil, fmt.Errorf("parse group: %w", err)
 	}
 	return g, nil
-}
-
-// appendBitmap appends a bitmap in the portable form after its length. set is in its smallest form already.
-func appendBitmap(b []byte, set *roaring.Bitmap) ([]byte, error) {
-	raw, err := set.ToBytes()
-	if err != nil {
-		return nil, err
-	}
-	b = binary.AppendUvarint(b, uint64(len(raw)))
-	return append(b, raw...), nil
-}
-
-// readBitmap takes what appendBitmap appended; an empty one after an error. It does not alias the body.
-func readBitmap(r *sealed.Reader) *roaring.Bitmap {
-	set := roaring.New()
-	raw := r.Bytes(int(r.Uvarint(math.MaxInt32)))
-	if r.Err() != nil {
-		return set
-	}
-	if n, err := set.ReadFrom(bytes.NewReader(raw)); err != nil || n != int64(len(raw)) {
-		r.Fail("bitmap of %d bytes, read %d: %v", len(raw), n, err)
-		return roaring.New()
-	}
-	if set.IsEmpty() {
-		return set
-	}
-	if err := set.Validate(); err != nil {
-		r.Fail("bitmap: %v", err)
-		return roaring.New()
-	}
-	return set
 }
