@@ -265,10 +265,7 @@ func TestPausedWriterWhoseObjectsWereCollected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := w.spec(t.Context(), &in, rec, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := w.spec(&in, rec, nil, 0)
 	v, err := w.Service.store.View(t.Context(), spec.Log)
 	if err != nil {
 		t.Fatal(err)

@@ -125,10 +125,7 @@ func (s *Service) verify(ctx context.Context, t *table, in *sighting, rec *state
 	if l.offline || rec.ChunkLog2 == 0 {
 		return "", nil
 	}
-	spec, err := s.spec(ctx, in, rec, p)
-	if err != nil {
-		return "", err
-	}
+	spec := s.spec(in, rec, nil, p)
 	head, _, err := s.store.Head(ctx, spec.Log)
 	if errors.Is(err, fault.ErrNotFound) {
 		t.verified[p] = l.leaderEpoch // nothing is published yet
@@ -154,7 +151,7 @@ func (s *Service) verify(ctx context.Context, t *table, in *sighting, rec *state
 }
 
 // spec is what plans for a log need.
-func (s *Service) spec(ctx context.Context, in *sighting, rec *state.Record, p kafkapos.Partition) (*advance.Spec, error) {
+func (s *Service) spec(in *sighting, rec *state.Record, cuts [][]kafkapos.Offset, p kafkapos.Partition) *advance.Spec {
 	spec := &advance.Spec{
 		Log: state.Log{Epoch: rec.Epoch, Partition: p}, Table: tableSpec(rec, int32(len(rec.Schemas)-1)), SchemaID: int32(len(rec.Schemas) - 1),
 		ChunkLog2: rec.ChunkLog2, BlockLog2: rec.BlockLog2, Skip: s.cfg.skips(rec.Topic.Name),
@@ -163,6 +160,15 @@ func (s *Service) spec(ctx context.Context, in *sighting, rec *state.Record, p k
 	if in.logs[p].offline {
 		spec.LogStart, spec.LeaderEpoch = 0, -1
 	}
+	if cuts != nil {
+		spec.CutEnds = cuts[p]
+	}
+	return spec
+}
+
+// cutEnds answers, per partition, the ends of the listed snapshots.
+func (s *Service) cutEnds(ctx context.Context, rec *state.Record) ([][]kafkapos.Offset, error) {
+	out := make([][]kafkapos.Offset, rec.Partitions)
 	listed := rec.Snapshots[max(0, len(rec.Snapshots)-s.cfg.Snapshots.Listed):]
 	for _, ref := range listed {
 		snap, err := s.store.Snapshot(ctx, rec.Epoch, ref.Blob)
@@ -172,45 +178,47 @@ func (s *Service) spec(ctx context.Context, in *sighting, rec *state.Record, p k
 		if err != nil {
 			return nil, err
 		}
-		if end := snap.Cut[p].End; len(spec.CutEnds) == 0 || spec.CutEnds[len(spec.CutEnds)-1] != end {
-			spec.CutEnds = append(spec.CutEnds, end)
+		for p, r := range snap.Cut {
+			if n := len(out[p]); n == 0 || out[p][n-1] != r.End {
+				out[p] = append(out[p], r.End)
+			}
 		}
 	}
-	return spec, nil
+	return out, nil
 }
 
 // advanceAll advances every log as far as the sighting says, some side by side. It answers what stopped any of them.
 func (s *Service) advanceAll(ctx context.Context, t *table, in *sighting, rec *state.Record) error {
+	cuts, err := s.cutEnds(ctx, rec)
+	if err != nil {
+		return err
+	}
 	errs := make([]error, len(in.logs))
+	next := make(chan kafkapos.Partition)
 	var wg sync.WaitGroup
-	for p := range in.logs {
-		select {
-		case s.slots <- struct{}{}:
-		case <-ctx.Done():
-			errs[p] = context.Cause(ctx)
-			continue
-		}
+	for range min(s.cfg.Parallel, len(in.logs)) {
 		wg.Go(func() {
-			defer func() { <-s.slots }()
-			errs[p] = s.advanceLog(ctx, t, in, rec, kafkapos.Partition(p))
+			for p := range next {
+				errs[p] = s.advanceLog(ctx, t, in, s.spec(in, rec, cuts, p))
+			}
 		})
 	}
+	for p := range in.logs {
+		next <- kafkapos.Partition(p)
+	}
+	close(next)
 	wg.Wait()
 	return join(errs...)
 }
 
 // advanceLog walks a log down to its start, publishes its increments, and records what its files need.
-func (s *Service) advanceLog(ctx context.Context, t *table, in *sighting, rec *state.Record, p kafkapos.Partition) error {
-	spec, err := s.spec(ctx, in, rec, p)
-	if err != nil {
-		return err
-	}
+func (s *Service) advanceLog(ctx context.Context, t *table, in *sighting, spec *advance.Spec) error {
 	w := &worker{s: s, t: t, in: in, spec: spec, now: s.deps.Clock()}
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
 	for {
-		again, err := w.step(ctx)
+		again, err := w.slot(ctx, w.step)
 		if errors.Is(err, fault.ErrCorrupt) && !w.checked {
 			// A damaged run is found where it is read.
 			w.checked = true
@@ -226,7 +234,8 @@ func (s *Service) advanceLog(ctx context.Context, t *table, in *sighting, rec *s
 			break
 		}
 	}
-	return join(w.stopped, w.complete(ctx))
+	_, err := w.slot(ctx, func(ctx context.Context) (bool, error) { return false, w.complete(ctx) })
+	return join(w.stopped, err)
 }
 
 // join makes one error of several, in one line.

@@ -49,7 +49,8 @@ type Service struct {
 	deletes *render.Renderer
 	garbage *collect.Collector
 	flights *shared.Group[kafkapos.TopicID, outcome]
-	slots   chan struct{} // logs that advance at once
+	slots   chan struct{}  // ranges that are planned and published at once
+	tidy    chan state.Log // logs with runs to merge
 	ready   chan struct{}
 
 	mu     sync.Mutex
@@ -81,6 +82,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		garbage: collect.New(store, dir, cfg.Snapshots.Retention, deps.Clock),
 		flights: shared.New[kafkapos.TopicID, outcome](shared.Limits{Running: maxTablesAdvancing, Waiting: cfg.Waiting}),
 		slots:   make(chan struct{}, cfg.Parallel),
+		tidy:    make(chan state.Log, cfg.Waiting),
 		ready:   make(chan struct{}),
 		tables:  map[kafkapos.TopicID]*table{},
 	}
@@ -97,24 +99,49 @@ func (s *Service) Name() string { return "dedup" }
 // Ready implements lifecycle.Part.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
 
-// Run implements lifecycle.Part: it owns the work that callers start, and collects what nothing names any more.
+// Run implements lifecycle.Part: it owns the work that callers start, merges runs, and collects what nothing names
+// any more.
 func (s *Service) Run(ctx context.Context) error {
 	close(s.ready)
-	defer func() {
-		s.flights.Close()
-		if err := s.planner.Runs.Close(); err != nil {
-			s.deps.Log.Warn("close runs", "err", err)
-		}
-	}()
+	var own sync.WaitGroup
+	own.Go(func() { s.mergeRuns(ctx) })
+	own.Go(func() { s.collect(ctx) })
+	<-ctx.Done()
+	s.flights.Close()
+	own.Wait()
+	if err := s.planner.Runs.Close(); err != nil {
+		s.deps.Log.Warn("close runs", "err", err)
+	}
+	return nil
+}
+
+func (s *Service) collect(ctx context.Context) {
 	tick := time.NewTicker(s.cfg.CollectEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 			if err := s.garbage.Collect(ctx); err != nil && ctx.Err() == nil {
 				s.deps.Log.Warn("collect unnamed state", "err", err)
+			}
+		}
+	}
+}
+
+// mergeRuns merges the runs of logs that have become many, beside the advances that use them.
+func (s *Service) mergeRuns(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case log := <-s.tidy:
+			for again := true; again && ctx.Err() == nil; {
+				var err error
+				if again, err = s.planner.MergeRuns(ctx, log); err != nil && ctx.Err() == nil {
+					s.deps.Log.Warn("merge runs", "state_epoch", log.Epoch, "kafka_partition", log.Partition, "err", err)
+				}
 			}
 		}
 	}

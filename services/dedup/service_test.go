@@ -110,10 +110,7 @@ func TestCountsFollowPositions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := w.spec(t.Context(), &in, rec, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := w.spec(&in, rec, nil, 0)
 	if err := w.planner.Begin(t.Context(), spec, 0, 40_000); err != nil {
 		t.Fatal(err)
 	}

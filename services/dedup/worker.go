@@ -36,6 +36,18 @@ func (w *worker) begin(ctx context.Context) error {
 	return w.s.planner.Note(ctx, w.spec, rule.next(l, head.Start))
 }
 
+// slot does one piece of work when it is this log's turn: tables whose first walk takes hours leave room for others
+// after every range. Nobody who is called from within waits for such a slot.
+func (w *worker) slot(ctx context.Context, work func(context.Context) (bool, error)) (again bool, err error) {
+	select {
+	case w.s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	defer func() { <-w.s.slots }()
+	return work(ctx)
+}
+
 // step plans and publishes one range. again is false when nothing is left to do.
 func (w *worker) step(ctx context.Context) (again bool, err error) {
 	if ctx.Err() != nil {
@@ -72,8 +84,16 @@ func (w *worker) step(ctx context.Context) (again bool, err error) {
 	if piece == nil || err != nil {
 		return false, err
 	}
-	_, err = w.s.planner.Publish(ctx, w.spec, piece)
-	return true, err
+	if _, err = w.s.planner.Publish(ctx, w.spec, piece); err != nil {
+		return false, err
+	}
+	if w.s.planner.Crowded(ctx, w.spec.Log) {
+		select {
+		case w.s.tidy <- w.spec.Log:
+		default: // busy: a later publish asks again
+		}
+	}
+	return true, nil
 }
 
 // stop remembers a record that cannot be passed. An increment goes on up to it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -17,8 +18,12 @@ import (
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
 
-// runFanIn is how many neighbouring runs of about one size are merged.
-const runFanIn = 4
+const (
+	// runFanIn is how many neighbouring runs of about one size are merged.
+	runFanIn = 4
+	// maxInline is how many entries are merged within a publish at most.
+	maxInline = 1 << 18
+)
 
 // index is the runs of a range, which are made again while they are looked up where they turn out damaged.
 type index struct {
@@ -138,44 +143,95 @@ func (p *Planner) keysOf(ctx context.Context, s *Spec, rng kafkapos.Range) ([]ke
 	return entries, nil
 }
 
-// tidyRuns merges neighbouring runs of about one size, so that a lookup reads few of them.
-func (p *Planner) tidyRuns(ctx context.Context, s *Spec, d *draft) error {
+// tidyRuns merges small neighbouring runs of about one size, so that a lookup reads few of them.
+func (p *Planner) tidyRuns(s *Spec, d *draft) error {
 	for {
-		i := crowdedRuns(d.root.Runs)
+		i := crowdedRuns(d.root.Runs, maxInline)
 		if i < 0 {
 			return nil
 		}
-		refs := d.root.Runs[i : i+runFanIn]
-		merged := state.RunRef{Range: kafkapos.Range{Start: refs[0].Range.Start, End: refs[runFanIn-1].Range.End}}
-		merged.Name = runs.Name(uint64(d.view.Version), merged.Range)
-		set, release, err := p.Runs.Set(s.Log, refs)
-		var lost *runs.Lost
-		if errors.As(err, &lost) {
-			return nil // made again by the next lookup
-		}
-		if err != nil {
+		merged, err := p.mergeRuns(s.Log, d.root.Runs[i:i+runFanIn], runs.Name(uint64(d.view.Version), spanOf(d.root.Runs[i:i+runFanIn])))
+		if merged == nil || err != nil {
 			return err
 		}
-		merged.Entries, err = p.Runs.Merge(s.Log, merged.Name, set)
-		release()
-		if errors.Is(err, fault.ErrCorrupt) {
-			return nil // likewise
-		}
-		if err != nil {
-			return err
-		}
-		d.root.Runs = slices.Replace(d.root.Runs, i, i+runFanIn, merged)
+		d.root.Runs = slices.Replace(d.root.Runs, i, i+runFanIn, *merged)
 	}
 }
 
-// crowdedRuns answers where runFanIn neighbours of about one size begin, -1 if nowhere.
-func crowdedRuns(refs []state.RunRef) int {
+// MergeRuns merges neighbouring runs of about one size, whatever their size, and answers whether there were any. It
+// is not part of a publish, since it may take long: it changes nothing that a lookup finds.
+func (p *Planner) MergeRuns(ctx context.Context, log state.Log) (merged bool, err error) {
+	v, err := p.Store.View(ctx, log)
+	if err != nil {
+		return false, err
+	}
+	i := crowdedRuns(v.Root.Runs, math.MaxInt64)
+	if i < 0 {
+		return false, nil
+	}
+	refs := slices.Clone(v.Root.Runs[i : i+runFanIn])
+	ref, err := p.mergeRuns(log, refs, runs.Name(uint64(v.Version), spanOf(refs)))
+	if ref == nil || err != nil {
+		return false, err
+	}
+	for {
+		at := slices.Index(v.Root.Runs, refs[0])
+		if at < 0 || at+runFanIn > len(v.Root.Runs) || !slices.Equal(v.Root.Runs[at:at+runFanIn], refs) {
+			return false, nil // merged otherwise meanwhile
+		}
+		d := newDraft(p.Store, &Spec{Log: log}, v)
+		d.root.Runs = slices.Replace(d.root.Runs, at, at+runFanIn, *ref)
+		err := d.commit(ctx)
+		if err == nil || !errors.Is(err, fault.ErrConflict) {
+			return err == nil, err
+		}
+		if v, err = p.Store.View(ctx, log); err != nil {
+			return false, err
+		}
+	}
+}
+
+// Crowded reports whether MergeRuns would find something to merge.
+func (p *Planner) Crowded(ctx context.Context, log state.Log) bool {
+	v, err := p.Store.View(ctx, log)
+	return err == nil && crowdedRuns(v.Root.Runs, math.MaxInt64) >= 0
+}
+
+// mergeRuns writes one run of several neighbours. nil: one of them is lost; the next lookup makes it again.
+func (p *Planner) mergeRuns(log state.Log, refs []state.RunRef, name string) (*state.RunRef, error) {
+	set, release, err := p.Runs.Set(log, refs)
+	var lost *runs.Lost
+	if errors.As(err, &lost) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	entries, err := p.Runs.Merge(log, name, set)
+	if errors.Is(err, fault.ErrCorrupt) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &state.RunRef{Name: name, Range: spanOf(refs), Entries: entries}, nil
+}
+
+func spanOf(refs []state.RunRef) kafkapos.Range {
+	return kafkapos.Range{Start: refs[0].Range.Start, End: refs[len(refs)-1].Range.End}
+}
+
+// crowdedRuns answers where runFanIn neighbours of about one size begin, with at most limit entries together; -1 if
+// nowhere.
+func crowdedRuns(refs []state.RunRef, limit int64) int {
 	for i := 0; i+runFanIn <= len(refs); i++ {
-		same := true
+		same, total := true, int64(0)
 		for _, r := range refs[i : i+runFanIn] {
 			same = same && runTier(r) == runTier(refs[i])
+			total += r.Entries
 		}
-		if same {
+		if same && total <= limit {
 			return i
 		}
 	}

@@ -293,7 +293,7 @@ func (p *Planner) commitPiece(ctx context.Context, s *Spec, pc *Piece, v *state.
 	if err := d.tidySegments(ctx); err != nil {
 		return err
 	}
-	if err := p.tidyRuns(ctx, s, d); err != nil {
+	if err := p.tidyRuns(s, d); err != nil {
 		return err
 	}
 	return d.commit(ctx)

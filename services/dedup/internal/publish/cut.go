@@ -144,7 +144,7 @@ func (p *Publisher) snapshot(ctx context.Context, rec *state.Record, prev *state
 	default:
 		snap.ParentID, snap.TimeMs = prev.ID, max(snap.TimeMs, prev.TimeMs+1)
 	}
-	r := &renderer{store: p.Store, rec: rec, perGroup: p.ChunksPerGroup, id: snap.ID, prev: prev, kinds: map[int32]kinds{}}
+	r := newRenderer(p.Store, rec, p.ChunksPerGroup, snap.ID, prev)
 	for _, v := range views {
 		groups, err := r.groups(ctx, v)
 		if err != nil {

@@ -25,10 +25,30 @@ import (
 type renderer struct {
 	store    *state.Store
 	rec      *state.Record
-	perGroup int64 // chunks per manifest group
-	id       int64 // of the snapshot
-	prev     *state.Snapshot
+	perGroup int64           // chunks per manifest group
+	id       int64           // of the snapshot
 	kinds    map[int32]kinds // by schema id
+	// earlier are the manifest groups of prev.
+	earlier map[groupKey]*state.ManifestGroup
+}
+
+// groupKey says which chunks a manifest group is of.
+type groupKey struct {
+	partition kafkapos.Partition
+	open      bool
+	number    int64
+}
+
+func keyOf(g *state.ManifestGroup) groupKey { return groupKey{g.Partition, g.Open, g.Number} }
+
+func newRenderer(store *state.Store, rec *state.Record, perGroup, id int64, prev *state.Snapshot) *renderer {
+	r := &renderer{store: store, rec: rec, perGroup: perGroup, id: id, kinds: map[int32]kinds{}, earlier: map[groupKey]*state.ManifestGroup{}}
+	if prev != nil {
+		for i := range prev.Groups {
+			r.earlier[keyOf(&prev.Groups[i])] = &prev.Groups[i]
+		}
+	}
+	return r
 }
 
 // groups answers the manifest groups of one partition. Groups that show what they showed before keep their name.
@@ -82,23 +102,10 @@ func (r *renderer) split(ctx context.Context, v *state.View, cut kafkapos.Range)
 	return closed, open, nil
 }
 
-func (r *renderer) before(key state.ManifestGroup) *state.ManifestGroup {
-	if r.prev == nil {
-		return nil
-	}
-	i := slices.IndexFunc(r.prev.Groups, func(g state.ManifestGroup) bool {
-		return g.Partition == key.Partition && g.Open == key.Open && g.Number == key.Number
-	})
-	if i < 0 {
-		return nil
-	}
-	return &r.prev.Groups[i]
-}
-
 // group renders one manifest group, unless it is made from what the one before was made from.
 func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGroup, chunks []*state.Chunk) (state.ManifestGroup, error) {
 	g.Inputs = inputs(chunks, v.Head.Start)
-	before := r.before(g)
+	before := r.earlier[keyOf(&g)]
 	if before != nil && before.Inputs == g.Inputs {
 		return *before, nil
 	}
@@ -109,9 +116,13 @@ func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGro
 			return g, fmt.Errorf("read manifest group %s: %w", before.Name, lost(err))
 		}
 	}
+	listed := make(map[string]*dedupv1.ManifestEntry, len(old.GetEntries()))
+	for _, e := range old.GetEntries() {
+		listed[e.GetDataKey()] = e
+	}
 	resp := &dedupv1.GetManifestGroupResponse{}
 	for _, c := range chunks {
-		e, err := r.entry(ctx, v, c, old.GetEntries())
+		e, err := r.entry(ctx, v, c, listed)
 		if err != nil {
 			return g, err
 		}
@@ -164,8 +175,11 @@ func count(g *state.ManifestGroup, entries []*dedupv1.ManifestEntry) {
 	}
 }
 
-// entry answers the entry of a chunk; nil when no row of it is live. old are the entries of the group before.
-func (r *renderer) entry(ctx context.Context, v *state.View, c *state.Chunk, old []*dedupv1.ManifestEntry) (*dedupv1.ManifestEntry, error) {
+// entry answers the entry of a chunk; nil when no row of it is live. listed are the entries of the group before, by
+// data key.
+func (r *renderer) entry(
+	ctx context.Context, v *state.View, c *state.Chunk, listed map[string]*dedupv1.ManifestEntry,
+) (*dedupv1.ManifestEntry, error) {
 	rng := kafkapos.Range{Start: max(c.Known.Start, v.Head.Start), End: c.Known.End}
 	rows, tally, err := r.counts(ctx, v, c, rng)
 	if err != nil || rows == tally.Marks {
@@ -190,9 +204,9 @@ func (r *renderer) entry(ctx context.Context, v *state.View, c *state.Chunk, old
 		Partition: int32(v.Log.Partition), Start: int64(rng.Start), End: int64(rng.End), DataKey: key, Rows: rows,
 		FileSizeBytes: size, AddedSnapshotId: r.id,
 	}
-	i := slices.IndexFunc(old, func(o *dedupv1.ManifestEntry) bool { return o.GetDataKey() == key })
-	if i >= 0 {
-		e.AddedSnapshotId, e.SplitOffsets, e.Columns = old[i].GetAddedSnapshotId(), old[i].GetSplitOffsets(), old[i].GetColumns()
+	old := listed[key]
+	if old != nil {
+		e.AddedSnapshotId, e.SplitOffsets, e.Columns = old.GetAddedSnapshotId(), old.GetSplitOffsets(), old.GetColumns()
 	} else if err := r.describe(ctx, v, c, rng, groups, e); err != nil {
 		return nil, err
 	}
@@ -202,8 +216,8 @@ func (r *renderer) entry(ctx context.Context, v *state.View, c *state.Chunk, old
 	e.Deletes = &dedupv1.DeleteEntry{
 		E: int64(tally.E()), Cardinality: tally.Marks, ContainerCardinalities: tally.Containers, AddedSnapshotId: r.id,
 	}
-	if i >= 0 && old[i].GetDeletes().GetE() == e.GetDeletes().GetE() && old[i].GetDeletes().GetCardinality() == tally.Marks {
-		e.Deletes.AddedSnapshotId = old[i].GetDeletes().GetAddedSnapshotId()
+	if was := old.GetDeletes(); was != nil && was.GetE() == e.GetDeletes().GetE() && was.GetCardinality() == tally.Marks {
+		e.Deletes.AddedSnapshotId = was.GetAddedSnapshotId()
 	}
 	return e, nil
 }
