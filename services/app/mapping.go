@@ -64,6 +64,7 @@ func (c Config) kafka() franz.Config {
 	}
 	s := c.Kafka.SASL
 	own.SASL = franz.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: franz.Secret(s.Password.Reveal())}
+	boundFetches(&own, int64(c.Memory.MaxBytes))
 	return own
 }
 

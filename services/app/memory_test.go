@@ -1,0 +1,34 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/frazil-io/frazil/libs/kafkalog/franz"
+)
+
+func TestTheProgramItselfIsTakenOff(t *testing.T) {
+	for _, c := range []struct{ process, program, want int64 }{
+		{512 << 20, 32 << 20, 480 << 20},
+		{64 << 20, 48 << 20, 32 << 20},
+		{64 << 20, 0, 64 << 20},
+	} {
+		if got := collectorLimit(c.process, c.program); got != c.want {
+			t.Errorf("%d bytes with a program of %d: %d, want %d", c.process, c.program, got, c.want)
+		}
+	}
+	if programBytes() <= 0 {
+		t.Error("the size of the running program is not known")
+	}
+}
+
+func TestFetchesFollowTheMemory(t *testing.T) {
+	c := Default()
+	whole := c.kafka()
+	if d := franz.Default(); whole.FetchBytes != d.FetchBytes || whole.MaxBatchBytes != d.MaxBatchBytes {
+		t.Errorf("by default fetches of %d and batches of %d bytes, want the door's own", whole.FetchBytes, whole.MaxBatchBytes)
+	}
+	c.Memory.MaxBytes = 64 << 20
+	if small := c.kafka(); small.FetchBytes != 2<<20 || small.MaxBatchBytes != 32<<20 {
+		t.Errorf("in 64 MiB fetches of %d and batches of %d bytes", small.FetchBytes, small.MaxBatchBytes)
+	}
+}
