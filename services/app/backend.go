@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,7 +36,7 @@ func (a *assembly) kafka() (kafkaDoor, error) {
 	if a.door != nil {
 		return a.door, nil
 	}
-	door, err := a.cfg.openKafka(a.log.With("door", "kafka"))
+	door, err := a.cfg.openKafka(slog.New(newCalm(a.log.Handler(), time.Minute)).With("door", "kafka"))
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +83,14 @@ func (a *assembly) addDedup(ctx context.Context) error {
 	log := a.logger(TargetDedup)
 	store, err := diskstore.Open(a.cfg.dir("state"), log)
 	if err != nil {
-		return fmt.Errorf("data directory %s: %w", a.cfg.DataDir, err)
+		return fmt.Errorf("data directory %s (one process at a time may use it): %w", a.cfg.DataDir, err)
 	}
 	a.closers = append(a.closers, store.Close)
 	service, err := dedup.New(a.cfg.dedup(), dedup.Deps{
 		Store:        store,
 		FS:           fsys.OS(),
 		Materializer: materializers,
-		Clock:        backdated,
+		Clock:        time.Now,
 		Random:       rand.Reader,
 		Log:          log,
 		Meter:        a.tel.Meters.Meter(instrumentation),
@@ -101,15 +102,6 @@ func (a *assembly) addDedup(ctx context.Context) error {
 		dedupv1.RegisterDedupServiceServer(r, service)
 	})
 }
-
-// snapshotBackdate is how far the times of snapshots lie before their publication. DuckDB reads the newest snapshot
-// that is not younger than its transaction, which begins before it asks for the table: without the lead it never sees
-// what its own request published, and a table without an older snapshot has "no reachable state". The lead covers
-// the longest first load and clocks that differ. See docs/adr/0015-snapshots-are-backdated.md.
-const snapshotBackdate = 30 * time.Second
-
-// backdated is the clock of dedup; it only orders and ages what dedup has published.
-func backdated() time.Time { return time.Now().Add(-snapshotBackdate) }
 
 func (a *assembly) addMaterializer(ctx context.Context) error {
 	kafka, err := a.kafka()

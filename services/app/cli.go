@@ -22,10 +22,11 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitFound   = 3
 )
 
-// Main runs the command line and answers the exit code: 0 done, 1 failed, 2 called or configured wrongly. environ
-// is in the form of os.Environ. It returns soon after ctx ends.
+// Main runs the command line and answers the exit code: 0 done, 1 failed, 2 called or configured wrongly, 3 a tool
+// found what it was asked to object to. environ is in the form of os.Environ. It returns soon after ctx ends.
 func Main(ctx context.Context, args, environ []string, std command.Streams) int {
 	m := &mainline{environ: environ, std: std}
 	if len(args) == 0 {
@@ -39,6 +40,9 @@ func Main(ctx context.Context, args, environ []string, std command.Streams) int 
 	case errors.Is(err, command.ErrUsage):
 		m.printf(std.Err, "frazil: %v\n", err)
 		return exitUsage
+	case errors.Is(err, command.ErrFound):
+		m.printf(std.Err, "frazil: %v\n", err)
+		return exitFound
 	}
 	m.printf(std.Err, "frazil: %v\n", err)
 	return exitFailure

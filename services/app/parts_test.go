@@ -60,6 +60,25 @@ func TestReadinessSaysWhy(t *testing.T) {
 	})
 }
 
+func TestACalmLogRepeatsNothingForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(newCalm(slog.NewTextHandler(&out, nil), time.Minute)).With("door", "kafka")
+		for range 10 {
+			log.Warn("unable to connect")
+			log.With("broker", 1).Warn("unable to connect")
+			log.Warn("something else")
+			<-time.After(7 * time.Second)
+		}
+		if n := strings.Count(out.String(), "unable to connect"); n != 2 {
+			t.Errorf("said %d times in 70 s:\n%s", n, out.String())
+		}
+		if n := strings.Count(out.String(), "something else"); n != 2 {
+			t.Errorf("another message: %d times", n)
+		}
+	})
+}
+
 func TestTheSigningKeyIsMadeOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data", "vending.key")
 	first, err := vendingKey(path)
