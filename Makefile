@@ -53,8 +53,8 @@ fuzz: ## every fuzz target for FUZZTIME
 
 # BENCH=a,b,c,d,e chooses parts, BENCH_SIZE is events per topic, BENCH_ROUNDS how often each pair is measured.
 bench: build ## the measurements of docs/BENCHMARKS.md, side by side in one run
-	FRAZIL_INTEGRATION=bench FRAZIL_BIN=$(CURDIR)/bin/frazil FRAZIL_BENCH=$(BENCH) FRAZIL_BENCH_EVENTS=$(BENCH_SIZE) FRAZIL_BENCH_ROUNDS=$(BENCH_ROUNDS) \
-	  go test -timeout 60m -count=1 -run '^TestBench$$' -v ./integration/bench
+	FRAZIL_INTEGRATION=bench FRAZIL_BENCH='$(BENCH)' FRAZIL_BENCH_EVENTS='$(BENCH_SIZE)' FRAZIL_BENCH_ROUNDS='$(BENCH_ROUNDS)' \
+	  go test -timeout 90m -count 1 -run '^TestBench$$' -v ./integration/bench
 
 integration: build ## the end-to-end tests alone; FRAZIL_INTEGRATION=full for all of them
 	FRAZIL_INTEGRATION=$(FRAZIL_INTEGRATION) go test -tags invariant -timeout 80m -v ./integration/...
