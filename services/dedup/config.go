@@ -41,7 +41,8 @@ type Config struct {
 	RetentionMarginPercent int `yaml:"retention_margin_percent"`
 	// ChunksPerGroup is how many chunks form one manifest. Default 256.
 	ChunksPerGroup int `yaml:"chunks_per_group"`
-	// Parallel is how many logs advance at once, over all tables. Default: the number of cores.
+	// Parallel is how many ranges of logs are read and published at once, over all tables; first walks have as many
+	// of their own; and how many delete files are composed at once. Default: the number of cores.
 	Parallel int `yaml:"parallel"`
 	// Waiting is how many callers may wait for a table. Default 1024.
 	Waiting int `yaml:"waiting"`

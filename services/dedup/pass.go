@@ -58,7 +58,7 @@ func (s *Service) work(ctx context.Context, t *table, in *sighting) (*state.Reco
 	}
 	behind := s.advanceAll(ctx, t, in, rec)
 	// What did advance is shown, whatever stopped the rest.
-	next, err := s.cuts.Cut(ctx, rec, version)
+	next, err := s.cuts.Cut(ctx, rec, version, in.at)
 	if err != nil {
 		return nil, join(behind, err)
 	}
@@ -213,7 +213,8 @@ func (s *Service) advanceAll(ctx context.Context, t *table, in *sighting, rec *s
 
 // advanceLog walks a log down to its start, publishes its increments, and records what its files need.
 func (s *Service) advanceLog(ctx context.Context, t *table, in *sighting, spec *advance.Spec) error {
-	w := &worker{s: s, t: t, in: in, spec: spec, now: s.deps.Clock()}
+	w := &worker{s: s, t: t, in: in, spec: spec, now: s.deps.Clock(), ahead: advance.NewAhead(s.walks)}
+	defer w.ahead.Close()
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
@@ -276,6 +277,8 @@ type worker struct {
 	in      *sighting
 	spec    *advance.Spec
 	now     time.Time
+	ahead   *advance.Ahead
+	walking bool  // the frontier was above the start when last seen
 	checked bool  // runs were read whole in this pass
 	stopped error // what ended the increments
 }

@@ -24,6 +24,7 @@ func (s *Service) Advance(ctx context.Context, req *dedupv1.AdvanceRequest) (*de
 	if err != nil {
 		return nil, err
 	}
+	in.at = s.deps.Clock()
 	t := s.table(in.topic.ID)
 	in = t.observe(in)
 	if rec := t.settled(&in); rec != nil {

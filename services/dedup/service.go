@@ -49,9 +49,11 @@ type Service struct {
 	deletes *render.Renderer
 	garbage *collect.Collector
 	flights *shared.Group[kafkapos.TopicID, outcome]
-	slots   chan struct{}  // ranges that are planned and published at once
-	tidy    chan state.Log // logs with runs to merge
-	ready   chan struct{}
+	// slots and walks are the ranges of increments, and of first walks, that are worked on at once: a table whose
+	// first walk takes hours does not keep others from being up to date.
+	slots, walks chan struct{}
+	tidy         chan state.Log // logs with runs to merge
+	ready        chan struct{}
 
 	mu     sync.Mutex
 	tables map[kafkapos.TopicID]*table
@@ -78,20 +80,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Store: store, Now: deps.Clock, ChunksPerGroup: int64(cfg.ChunksPerGroup),
 			Retention: publish.Retention{Keep: cfg.Snapshots.Retention, Dense: cfg.Snapshots.Dense, Every: cfg.Snapshots.Every},
 		},
-		deletes: render.New(store, cfg.Bucket, cfg.DeleteCacheBytes),
+		deletes: render.New(store, cfg.Bucket, cfg.DeleteCacheBytes, cfg.Parallel),
 		garbage: collect.New(store, dir, cfg.Snapshots.Retention, deps.Clock),
-		flights: shared.New[kafkapos.TopicID, outcome](shared.Limits{Running: maxTablesAdvancing, Waiting: cfg.Waiting}),
+		flights: shared.New[kafkapos.TopicID, outcome](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
 		slots:   make(chan struct{}, cfg.Parallel),
+		walks:   make(chan struct{}, cfg.Parallel),
 		tidy:    make(chan state.Log, cfg.Waiting),
 		ready:   make(chan struct{}),
 		tables:  map[kafkapos.TopicID]*table{},
 	}
 	return s, nil
 }
-
-// maxTablesAdvancing bounds the tables that are worked on at once. What is dear is bounded by Parallel and by the
-// materializer; this only bounds goroutines.
-const maxTablesAdvancing = 256
 
 // Name implements lifecycle.Part.
 func (s *Service) Name() string { return "dedup" }
@@ -108,6 +107,7 @@ func (s *Service) Run(ctx context.Context) error {
 	own.Go(func() { s.collect(ctx) })
 	<-ctx.Done()
 	s.flights.Close()
+	s.deletes.Close()
 	own.Wait()
 	if err := s.planner.Runs.Close(); err != nil {
 		s.deps.Log.Warn("close runs", "err", err)

@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -41,6 +40,7 @@ type block struct {
 // sighting is what Kafka said about a topic.
 type sighting struct {
 	number int64 // counts the sightings of a table
+	at     time.Time
 	topic  state.Topic
 	table  string
 	logs   []logState // by partition, dense
@@ -170,18 +170,4 @@ func (t *table) block(p kafkapos.Partition, now time.Time) *scan.Blocked {
 		return nil
 	}
 	return b.Blocked
-}
-
-// blocks answers all records that stop a partition now.
-func (t *table) blocks() map[kafkapos.Partition]block {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.blocked)
-}
-
-// clearBlock forgets what stopped a partition, because it is past it.
-func (t *table) clearBlock(p kafkapos.Partition) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.blocked, p)
 }

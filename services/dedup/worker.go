@@ -31,20 +31,26 @@ func (w *worker) begin(ctx context.Context) error {
 		finite: w.in.finite, percent: w.s.cfg.RetentionMarginPercent, chunkLog2: w.spec.ChunkLog2, blockLog2: w.spec.BlockLog2,
 	}
 	if missing {
+		w.walking = true
 		return w.s.planner.Begin(ctx, w.spec, rule.next(l, -1), l.end)
 	}
+	w.walking = !head.Walked()
 	return w.s.planner.Note(ctx, w.spec, rule.next(l, head.Start))
 }
 
 // slot does one piece of work when it is this log's turn: tables whose first walk takes hours leave room for others
 // after every range. Nobody who is called from within waits for such a slot.
 func (w *worker) slot(ctx context.Context, work func(context.Context) (bool, error)) (again bool, err error) {
+	slots := w.s.slots
+	if w.walking {
+		slots = w.s.walks
+	}
 	select {
-	case w.s.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	defer func() { <-w.s.slots }()
+	defer func() { <-slots }()
 	return work(ctx)
 }
 
@@ -63,8 +69,12 @@ func (w *worker) step(ctx context.Context) (again bool, err error) {
 		if blocked != nil && blocked.Offset < v.Head.Frontier && blocked.Offset >= v.Head.Start {
 			return false, blocked
 		}
-		piece, err = w.s.planner.PlanWalk(ctx, w.spec, v)
+		piece, err = w.s.planner.PlanWalk(ctx, w.spec, v, w.ahead)
 	} else {
+		if w.walking {
+			w.walking = false
+			return true, nil // go on when it is the turn of an increment
+		}
 		l := w.in.logs[w.partition()]
 		if l.offline {
 			return false, fmt.Errorf("partition %d has no leader: %w", w.partition(), fault.ErrUnavailable)

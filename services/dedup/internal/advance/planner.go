@@ -99,17 +99,21 @@ type Piece struct {
 }
 
 // PlanWalk plans the next range below the frontier: the part of one chunk from the start on. nil: the walk is
-// done. Errors: those of scan.Read, and of the state.
-func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View) (*Piece, error) {
+// done. ahead may have the range already, and is made to read the one after it; nil: no reading ahead. Errors: those
+// of scan.Read, and of the state.
+func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View, ahead *Ahead) (*Piece, error) {
 	h := v.Head
 	if h.Walked() {
 		return nil, nil
 	}
-	rng := kafkapos.Range{Start: max(s.chunk(h.Frontier-1).Start, h.Start), End: h.Frontier}
-	groups := layout.RowGroups(rng, s.BlockLog2)
-	res, err := p.scan(ctx, s, rng, groups)
+	rng := s.below(h.Frontier, h.Start)
+	res, err := ahead.take(rng, func() (*scan.Result, error) { return p.scanWalk(ctx, s, rng) })
 	if err != nil {
 		return nil, err
+	}
+	if rng.Start > h.Start {
+		next := s.below(rng.Start, h.Start)
+		ahead.read(ctx, next, func(ctx context.Context) (*scan.Result, error) { return p.scanWalk(ctx, s, next) })
 	}
 	above, release, err := p.set(ctx, s, v, kafkapos.Range{Start: h.Frontier, End: h.End})
 	if err != nil {
@@ -121,6 +125,15 @@ func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View) (*Piece,
 		return nil, fmt.Errorf("plan the walk of %s: %w", rng, err)
 	}
 	return &Piece{Range: rng, frontier: h.Frontier, end: h.End, scan: res, plan: plan}, nil
+}
+
+// below is the range that a walk reads next: the part of one chunk, or less.
+func (s *Spec) below(frontier, start kafkapos.Offset) kafkapos.Range {
+	return kafkapos.Range{Start: max(s.chunk(frontier-1).Start, start), End: frontier}
+}
+
+func (p *Planner) scanWalk(ctx context.Context, s *Spec, rng kafkapos.Range) (*scan.Result, error) {
+	return p.scan(ctx, s, rng, layout.RowGroups(rng, s.BlockLog2))
 }
 
 // PlanIncrement plans the next range above the scanned end, at most up to end: the rest of a chunk, cut at a

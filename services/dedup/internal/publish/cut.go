@@ -25,6 +25,15 @@ type Publisher struct {
 	Retention      Retention
 }
 
+// How far the time of a snapshot lies before the look at Kafka that it shows. DuckDB (Iceberg extension 1.5.5) reads
+// the newest snapshot that is not younger than its transaction, which begins just before it asks for the table; with
+// no snapshot that old it fails. The first snapshot of a table has none before it, and may take as long as a load
+// waits. See docs/adr/0015-snapshots-are-backdated.md.
+const (
+	lead      = time.Second
+	firstLead = 30 * time.Second
+)
+
 // Retention says which snapshots are kept beside the current and the tagged ones.
 type Retention struct {
 	Keep  time.Duration // none is older
@@ -34,10 +43,10 @@ type Retention struct {
 
 // Cut publishes a snapshot of the logs as they are now, if it shows anything else than the current one: of
 // partition i up to the scanned end of log i. The walk of every log has reached its start. It answers the record
-// that is current afterwards.
-func (p *Publisher) Cut(ctx context.Context, rec *state.Record, version chainstore.Version) (*state.Record, error) {
+// that is current afterwards. seen is when Kafka was looked at for it.
+func (p *Publisher) Cut(ctx context.Context, rec *state.Record, version chainstore.Version, seen time.Time) (*state.Record, error) {
 	for {
-		next, err := p.attempt(ctx, rec, version)
+		next, err := p.attempt(ctx, rec, version, seen)
 		if err == nil || !errors.Is(err, fault.ErrConflict) {
 			return next, err
 		}
@@ -51,7 +60,7 @@ func (p *Publisher) Cut(ctx context.Context, rec *state.Record, version chainsto
 	}
 }
 
-func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chainstore.Version) (*state.Record, error) {
+func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chainstore.Version, seen time.Time) (*state.Record, error) {
 	var prev *state.Snapshot
 	if n := len(rec.Snapshots); n > 0 {
 		var err error
@@ -64,7 +73,7 @@ func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chai
 	if err != nil {
 		return nil, err
 	}
-	snap, err := p.snapshot(ctx, rec, prev, views)
+	snap, err := p.snapshot(ctx, rec, prev, views, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -131,14 +140,17 @@ func (p *Publisher) views(ctx context.Context, rec *state.Record, prev *state.Sn
 	return out, nil
 }
 
-func (p *Publisher) snapshot(ctx context.Context, rec *state.Record, prev *state.Snapshot, views []*state.View) (*state.Snapshot, error) {
-	snap := &state.Snapshot{SchemaID: int32(len(rec.Schemas) - 1), TimeMs: p.Now().UnixMilli()}
+func (p *Publisher) snapshot(
+	ctx context.Context, rec *state.Record, prev *state.Snapshot, views []*state.View, seen time.Time,
+) (*state.Snapshot, error) {
+	snap := &state.Snapshot{SchemaID: int32(len(rec.Schemas) - 1), TimeMs: seen.Add(-lead).UnixMilli()}
 	for _, v := range views {
 		snap.Cut = append(snap.Cut, kafkapos.Range{Start: v.Head.Start, End: v.Head.End})
 	}
 	snap.ID = state.SnapshotID(rec.Topic.ID, rec.Epoch, objectname.Current, snap.Cut)
 	switch {
 	case prev == nil:
+		snap.TimeMs = seen.Add(-firstLead).UnixMilli()
 	case prev.ID == snap.ID:
 		snap.ParentID, snap.TimeMs = prev.ParentID, prev.TimeMs
 	default:

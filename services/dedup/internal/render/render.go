@@ -16,6 +16,7 @@ import (
 	"github.com/frazil-io/frazil/libs/objectname"
 	"github.com/frazil-io/frazil/libs/posdelete"
 	"github.com/frazil-io/frazil/libs/puffin"
+	"github.com/frazil-io/frazil/libs/shared"
 	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
 	"github.com/frazil-io/frazil/services/dedup/internal/lru"
 	"github.com/frazil-io/frazil/services/dedup/internal/publish"
@@ -29,12 +30,20 @@ type Renderer struct {
 	bucket string
 	// positions are composed delete sets by object key. A key's content never changes.
 	positions *lru.Cache[string, *roaring.Bitmap]
+	composing *shared.Group[string, *roaring.Bitmap]
 }
 
-// New makes a renderer that keeps composed delete sets of about cacheBytes.
-func New(store *state.Store, bucket string, cacheBytes int64) *Renderer {
-	return &Renderer{store: store, bucket: bucket, positions: lru.New[string, *roaring.Bitmap](cacheBytes)}
+// New makes a renderer that keeps composed delete sets of about cacheBytes and composes at most parallel at once.
+// Its owner calls Close.
+func New(store *state.Store, bucket string, cacheBytes int64, parallel int) *Renderer {
+	return &Renderer{
+		store: store, bucket: bucket, positions: lru.New[string, *roaring.Bitmap](cacheBytes),
+		composing: shared.New[string, *roaring.Bitmap](shared.Limits{Running: parallel}),
+	}
 }
+
+// Close ends what is being composed.
+func (r *Renderer) Close() { r.composing.Close() }
 
 // Object is the bytes of a delete file.
 type Object interface {
@@ -136,12 +145,20 @@ func (r *Renderer) Deletes(ctx context.Context, rec *state.Record, d objectname.
 	if d.E > v.Head.End {
 		return nil, fmt.Errorf("delete file of %s at %d: %w: only %d offsets are scanned", d.Data.Range, d.E, fault.ErrNotFound, v.Head.End)
 	}
-	positions, ok := r.positions.Get(d.Key())
+	key := d.Key()
+	positions, ok := r.positions.Get(key)
 	if !ok {
-		if positions, err = r.compose(ctx, v, c, d); err != nil {
+		// Readers ask for a file in several ranges at once: it is composed for all of them.
+		positions, err = r.composing.Do(ctx, key, func(ctx context.Context) (*roaring.Bitmap, error) {
+			p, err := r.compose(ctx, v, c, d)
+			if err == nil {
+				r.positions.Add(key, p, int64(p.GetSizeInBytes())+256)
+			}
+			return p, err
+		})
+		if err != nil {
 			return nil, err
 		}
-		r.positions.Add(d.Key(), positions, int64(positions.GetSizeInBytes())+256)
 	}
 	path := "s3://" + r.bucket + "/" + d.Data.Key()
 	if d.Dialect == objectname.V3 {
