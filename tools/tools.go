@@ -6,9 +6,10 @@ package tools
 import (
 	"github.com/frazil-io/frazil/tools/command"
 	"github.com/frazil-io/frazil/tools/inspect"
+	"github.com/frazil-io/frazil/tools/readers"
 )
 
 // Commands answers all commands, sorted by name.
 func Commands() []command.Command {
-	return []command.Command{inspect.Command()}
+	return []command.Command{inspect.Command(), readers.Command()}
 }

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+)
+
+// ErrFound is wrapped by a command that ran well and found what it was asked to object to: a threshold exceeded, a
+// table that a reader cannot read. The binary exits with 3 instead of 1, so that a job can tell a finding from a
+// catalog that was away.
+var ErrFound = errors.New("found")
+
+// Parse reads flags that may stand before, between and after the other arguments, and answers the others in order.
+// Everything after "--" is an other argument. Errors: flag.ErrHelp after -h, else ErrUsage.
+func Parse(f *flag.FlagSet, args []string) ([]string, error) {
+	var rest []string
+	for {
+		err := f.Parse(args)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			return nil, err
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+		case f.NArg() == 0:
+			return rest, nil
+		}
+		// Parse stops at the first argument that is no flag, or after "--".
+		used := len(args) - f.NArg()
+		if used > 0 && args[used-1] == "--" {
+			return append(rest, f.Args()...), nil
+		}
+		rest = append(rest, f.Arg(0))
+		args = f.Args()[1:]
+	}
+}
