@@ -22,7 +22,8 @@ func StartApicurio(t testing.TB) *Apicurio {
 	dir, addr := apicurio(t), FreeAddress(t)
 	a := &Apicurio{url: "http://" + addr}
 	p := start(t, "registry", t.TempDir(), java(java21, "384m", "-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port="+port(t, addr),
-		"-Dquarkus.log.level=WARN", "-jar", filepath.Join(dir, "quarkus-run.jar")))
+		"-Dquarkus.log.level=WARN", `-Dquarkus.log.category."io.apicurio".level=WARN`, `-Dquarkus.log.category."apicurio-registry.access".level=WARN`,
+		"-jar", filepath.Join(dir, "quarkus-run.jar")))
 	Eventually(t, "registry answers", func() error {
 		if err := p.running(); err != nil {
 			t.Fatal(err)

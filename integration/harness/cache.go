@@ -68,7 +68,7 @@ func install(t testing.TB, dir, what string, run func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Close()
+	defer lock.Close() //nolint:errcheck // nothing is written
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func (f *Frazil) Get(ctx context.Context, path, token string) (status int, body 
 	if err != nil {
 		return 0, nil, err
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // it was only read
 	body, err = io.ReadAll(resp.Body)
 	return resp.StatusCode, body, err
 }

@@ -46,7 +46,7 @@ func FreeAddress(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // whoever gets the address will see
 	return l.Addr().String()
 }
 
@@ -77,7 +77,7 @@ func start(t testing.TB, name, logDir string, cmd *exec.Cmd) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
+	defer out.Close() //nolint:errcheck // the child has its own handle
 	cmd.Stdout, cmd.Stderr = out, out
 	// A test binary that is killed takes its children with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

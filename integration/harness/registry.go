@@ -24,7 +24,7 @@ func StartRegistry(t testing.TB, dump string) *Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it was only read
 	handler, err := registrytest.Load(file)
 	if err != nil {
 		t.Fatal(err)

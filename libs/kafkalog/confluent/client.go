@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -58,10 +59,11 @@ func sorted(ctx context.Context, err error) error {
 		return cause
 	}
 	code := kafka.ErrUnknown
-	if e, ok := err.(kafka.Error); ok {
+	var e kafka.Error
+	if errors.As(err, &e) {
 		code = e.Code()
 	}
-	switch code {
+	switch code { //nolint:exhaustive // all others may pass
 	case kafka.ErrUnknownTopicOrPart, kafka.ErrUnknownTopic, kafka.ErrUnknownTopicID:
 		return fmt.Errorf("broker says %s: %w", code, fault.ErrNotFound)
 	case kafka.ErrTopicAuthorizationFailed, kafka.ErrClusterAuthorizationFailed, kafka.ErrSaslAuthenticationFailed, kafka.ErrAuthentication:

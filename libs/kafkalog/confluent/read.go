@@ -4,6 +4,7 @@ package confluent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,7 +47,7 @@ func (c *Client) Read(ctx context.Context, topic kafkalog.Topic, p kafkapos.Part
 	if err != nil {
 		return fail(sorted(ctx, err))
 	}
-	defer consumer.Close()
+	defer consumer.Close() //nolint:errcheck // it only read
 	r := reading{c: c, rng: rng, visit: v.Record, res: &res}
 	if err := r.run(ctx, consumer); err != nil {
 		return fail(err)
@@ -82,8 +83,7 @@ func (c *Client) consumer(topic string, p kafkapos.Partition, start kafkapos.Off
 	}
 	err = consumer.Assign([]kafka.TopicPartition{{Topic: &topic, Partition: int32(p), Offset: kafka.Offset(start)}})
 	if err != nil {
-		consumer.Close()
-		return nil, err
+		return nil, errors.Join(err, consumer.Close())
 	}
 	return consumer, nil
 }

@@ -3,6 +3,7 @@ package franz
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -83,7 +84,7 @@ func (c *Client) Topics(ctx context.Context) ([]kafkalog.Topic, error) {
 	var topics []kafkalog.Topic
 	for i := range resp.Topics {
 		t, _, err := describe(&resp.Topics[i])
-		if kindOf(err) == fault.ErrNotFound || kindOf(err) == fault.ErrDenied {
+		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrDenied) {
 			continue // being deleted, or not for us
 		}
 		if err != nil {
@@ -141,7 +142,7 @@ func (c *Client) metadata(ctx context.Context, req *kmsg.MetadataRequest) (*kmsg
 // describe turns a topic of a metadata answer into ours.
 func describe(mt *kmsg.MetadataResponseTopic) (kafkalog.Topic, leaderOf, error) {
 	// LEADER_NOT_AVAILABLE on a topic is what its partitions say one by one.
-	if err := kerr.ErrorForCode(mt.ErrorCode); err != nil && err != kerr.LeaderNotAvailable {
+	if err := kerr.ErrorForCode(mt.ErrorCode); err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
 		return kafkalog.Topic{}, nil, answered(err)
 	}
 	if mt.Topic == nil {
@@ -186,12 +187,11 @@ func (c *Client) Config(ctx context.Context, name string) (kafkalog.TopicConfig,
 	if len(resp.Resources) != 1 {
 		return kafkalog.TopicConfig{}, fmt.Errorf("describe configuration of %s: broker left it out: %w", name, fault.ErrUnavailable)
 	}
-	switch err := kerr.ErrorForCode(resp.Resources[0].ErrorCode); err {
-	case nil:
-	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed:
-		return kafkalog.TopicConfig{}, nil // not known
-	default:
-		return kafkalog.TopicConfig{}, fmt.Errorf("describe configuration of %s: %w", name, answered(err))
+	if err := kerr.ErrorForCode(resp.Resources[0].ErrorCode); err != nil {
+		if err = answered(err); errors.Is(err, fault.ErrDenied) {
+			return kafkalog.TopicConfig{}, nil // not known
+		}
+		return kafkalog.TopicConfig{}, fmt.Errorf("describe configuration of %s: %w", name, err)
 	}
 	return parseConfig(resp.Resources[0].Configs)
 }
@@ -242,5 +242,5 @@ func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	if level == kgo.LogLevelError {
 		at = slog.LevelError
 	}
-	l.log.Log(context.Background(), at, "kafka client: "+msg, keyvals...)
+	l.log.Log(context.Background(), at, "kafka client warns", append([]any{"warning", msg}, keyvals...)...)
 }

@@ -2,6 +2,7 @@ package franz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,7 +76,7 @@ func anyOffline(byLeader map[int32][]kafkapos.Partition, ends map[kafkapos.Parti
 func (c *Client) incarnation(ctx context.Context, known kafkalog.Topic) (kafkalog.Topic, leaderOf, error) {
 	now, leaders, err := c.topic(ctx, known.Name)
 	switch {
-	case kindOf(err) == fault.ErrNotFound:
+	case errors.Is(err, fault.ErrNotFound):
 		return now, nil, fmt.Errorf("topic was deleted: %w", fault.ErrRetired)
 	case err != nil:
 		return now, nil, err
@@ -99,7 +100,7 @@ func (c *Client) endsOf(ctx context.Context, topic string, byLeader map[int32][]
 		for _, end := range []int64{earliest, latest} {
 			g.Go(func() error {
 				resp, err := c.listOffsets(ctx, leader, topic, ps, end)
-				if kindOf(err) == fault.ErrUnavailable && context.Cause(ctx) == nil {
+				if errors.Is(err, fault.ErrUnavailable) && context.Cause(ctx) == nil {
 					return nil // its partitions stay offline
 				}
 				if err == nil {
@@ -139,7 +140,7 @@ func enter(resp *kmsg.ListOffsetsResponse, into map[kafkapos.Partition]int64) er
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				kind := answered(err)
-				if kindOf(kind) == fault.ErrDenied || kindOf(kind) == fault.ErrUnsupported {
+				if errors.Is(kind, fault.ErrDenied) || errors.Is(kind, fault.ErrUnsupported) {
 					return kind
 				}
 				continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,28 +32,22 @@ func transport(ctx context.Context, err error) error {
 }
 
 // answered sorts an error code of a broker.
-func answered(err error) error {
-	switch err {
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException:
-		return fmt.Errorf("broker says %w: %w", err, fault.ErrNotFound)
-	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed:
-		return fmt.Errorf("broker says %w: %w", err, fault.ErrDenied)
-	case kerr.OffsetOutOfRange:
-		return fmt.Errorf("broker says %w: %w", err, fault.ErrRetired)
-	case kerr.CorruptMessage:
-		return fmt.Errorf("broker says %w: %w", err, fault.ErrCorrupt)
-	case kerr.UnsupportedVersion, kerr.UnsupportedSaslMechanism, kerr.UnsupportedCompressionType, kerr.UnsupportedForMessageFormat:
-		return fmt.Errorf("broker says %w: %w", err, fault.ErrUnsupported)
+func answered(code error) error {
+	isOne := func(codes ...error) bool {
+		return slices.ContainsFunc(codes, func(c error) bool { return errors.Is(code, c) })
 	}
-	return fmt.Errorf("broker says %w: %w", err, fault.ErrUnavailable)
-}
-
-// kindOf is the kind that err wraps, nil if none.
-func kindOf(err error) error {
-	for _, kind := range []error{fault.ErrNotFound, fault.ErrDenied, fault.ErrRetired, fault.ErrCorrupt, fault.ErrUnsupported, fault.ErrUnavailable} {
-		if errors.Is(err, kind) {
-			return kind
-		}
+	kind := fault.ErrUnavailable
+	switch {
+	case isOne(kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException):
+		kind = fault.ErrNotFound
+	case isOne(kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed):
+		kind = fault.ErrDenied
+	case isOne(kerr.OffsetOutOfRange):
+		kind = fault.ErrRetired
+	case isOne(kerr.CorruptMessage):
+		kind = fault.ErrCorrupt
+	case isOne(kerr.UnsupportedVersion, kerr.UnsupportedSaslMechanism, kerr.UnsupportedCompressionType, kerr.UnsupportedForMessageFormat):
+		kind = fault.ErrUnsupported
 	}
-	return nil
+	return fmt.Errorf("broker says %w: %w", code, kind)
 }

@@ -138,7 +138,7 @@ func (f *fetcher) doubt(verdict error) error {
 	if f.confirmed() {
 		return verdict
 	}
-	return fmt.Errorf("not yet sure: %v: %w", verdict, fault.ErrUnavailable)
+	return fmt.Errorf("not yet sure: %v: %w", verdict, fault.ErrUnavailable) //nolint:errorlint // not its kind until it is sure
 }
 
 // once asks one broker once. An error of kind fault.ErrUnavailable may pass.
@@ -294,11 +294,11 @@ func (f *fetcher) refused(code error) error {
 	fromReplica := f.replica >= 0
 	f.toLeader()
 	f.client.leaders.forget(f.key)
-	switch code {
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID:
+	switch {
+	case errors.Is(code, kerr.UnknownTopicOrPartition), errors.Is(code, kerr.UnknownTopicID), errors.Is(code, kerr.InconsistentTopicID):
 		// The next try asks what became of the topic. If it is there, the broker will learn of it.
 		return fmt.Errorf("broker says %w: %w", code, fault.ErrUnavailable)
-	case kerr.OffsetOutOfRange:
+	case errors.Is(code, kerr.OffsetOutOfRange):
 		if fromReplica {
 			return fmt.Errorf("replica says %w: %w", code, fault.ErrUnavailable)
 		}

@@ -59,7 +59,7 @@ func (f *inflater) inflate(codec uint16, src []byte) ([]byte, error) {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded), err == nil && len(out) > f.limit:
 		return nil, errLimit
 	case err != nil:
-		return nil, fmt.Errorf("%v: %w", err, fault.ErrCorrupt)
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrCorrupt)
 	}
 	f.buf = out
 	return out, nil

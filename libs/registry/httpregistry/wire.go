@@ -126,7 +126,7 @@ func (c *Client) once(ctx context.Context, path string, query url.Values, out an
 		// The text of a transport error holds the host, which must not reach clients.
 		return fmt.Errorf("schema registry does not answer: %w", fault.ErrUnavailable)
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // it was only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return fmt.Errorf("schema registry broke off its answer: %w", fault.ErrUnavailable)

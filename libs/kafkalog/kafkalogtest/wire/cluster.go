@@ -133,8 +133,9 @@ func compression(codec kafkalogtest.Codec) kgo.CompressionCodec {
 		return kgo.Lz4Compression()
 	case kafkalogtest.Zstd:
 		return kgo.ZstdCompression()
+	default:
+		return kgo.NoCompression()
 	}
-	return kgo.NoCompression()
 }
 
 // Append implements kafkalogtest.Cluster.
