@@ -170,7 +170,8 @@ func (p *Planner) MergeRuns(ctx context.Context, log state.Log) (merged bool, er
 		return false, nil
 	}
 	refs := slices.Clone(v.Root.Runs[i : i+runFanIn])
-	ref, err := p.mergeRuns(log, refs, runs.Name(uint64(v.Version), spanOf(refs)))
+	// A publish may be merging the same runs: the file has another name than its.
+	ref, err := p.mergeRuns(log, refs, runs.Name(uint64(v.Version), spanOf(refs))+"-beside")
 	if ref == nil || err != nil {
 		return false, err
 	}
