@@ -180,6 +180,9 @@ func awaitBroker(t testing.TB, addr string, alive func() error) {
 	})
 }
 
+// transactionTimeout is below what a broker allows by default, and above any test.
+const transactionTimeout = 14 * time.Minute
+
 // AppendTxn writes records to partition 0 in a transaction and commits or aborts it. The marker takes one more offset.
 func (a *Admin) AppendTxn(t testing.TB, topic string, commit bool, records ...*kgo.Record) {
 	t.Helper()
@@ -191,7 +194,9 @@ func (a *Admin) Open(t testing.TB, topic string, records ...*kgo.Record) (end fu
 	t.Helper()
 	brokers := a.kafka.OptValue(kgo.SeedBrokers).([]string)
 	id := fmt.Sprintf("%s-%d", topic, time.Now().UnixNano())
-	producer, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(id))
+	producer, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(id),
+		// The broker aborts what is open for longer.
+		kgo.TransactionTimeout(transactionTimeout))
 	if err != nil {
 		t.Fatal(err)
 	}

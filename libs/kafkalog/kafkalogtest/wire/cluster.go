@@ -19,6 +19,8 @@ import (
 const (
 	poll     = 10 * time.Millisecond
 	patience = 30 * time.Second
+	// transactionTimeout is how long the broker leaves a transaction open: longer than any case takes.
+	transactionTimeout = 10 * time.Minute
 )
 
 // Cluster implements kafkalogtest.Cluster. The functions do what the protocol has no request for.
@@ -168,7 +170,7 @@ func produce(t testing.TB, producer *kgo.Client, topic string, p kafkapos.Partit
 func (c *Cluster) Begin(t testing.TB, topic string, p kafkapos.Partition) kafkalogtest.Txn {
 	t.Helper()
 	id := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
-	x := &txn{cluster: c, topic: topic, p: p, producer: c.client(t, kgo.TransactionalID(id))}
+	x := &txn{cluster: c, topic: topic, p: p, producer: c.client(t, kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout))}
 	if err := x.producer.BeginTransaction(); err != nil {
 		t.Fatalf("begin transaction: %v", err)
 	}
