@@ -11,6 +11,7 @@ from pyiceberg.catalog import load_catalog
 
 def duckdb_connection(uri, warehouse):
     con = duckdb.connect()
+    con.execute("SET enable_progress_bar = false")
     # The extensions come from PyPI; the usual `INSTALL iceberg; LOAD iceberg` fetches the same ones.
     for name in ("avro", "httpfs", "iceberg"):
         package = __import__("duckdb_extension_" + name)
@@ -56,13 +57,16 @@ OPERATIONS = {
 
 
 def main():
+    # Answers go to the real standard output; whatever a library prints (a progress bar) must not get among them.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for line in sys.stdin:
         question = json.loads(line)
         try:
             answer = {"answer": OPERATIONS[question["op"]](question)}
         except Exception as e:  # the demo prints it and fails
             answer = {"error": f"{type(e).__name__}: {e}"}
-        print(json.dumps(answer, default=str), flush=True)
+        print(json.dumps(answer, default=str), file=answers, flush=True)
 
 
 main()
