@@ -268,3 +268,34 @@ func TestRandomDamage(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkRecords decodes batches of 1000 records of about 200 bytes.
+func BenchmarkRecords(b *testing.B) {
+	for codec, name := range map[int16]string{0: "none", 3: "lz4", 4: "zstd"} {
+		b.Run(name, func(b *testing.B) {
+			var many []kmsg.Record
+			for i := range int32(1000) {
+				value := fmt.Sprintf(`{"op":"u","after":{"id":%d,"name":"customer %d","balance":"%d.00"},"source":{"lsn":%d,"table":"customers","db":"inv"},"ts_ms":%d}`, i, i*7919, i*31, i*104729, i)
+				many = append(many, kmsg.Record{OffsetDelta: i, Key: fmt.Appendf(nil, `{"id":%d}`, i), Value: []byte(value)})
+			}
+			s := sample(codec)
+			s.LastOffsetDelta = 999
+			p := encode(b, s, many...)
+			d := recordbatch.NewDecoder(limit)
+			b.ReportAllocs()
+			for b.Loop() {
+				batch, _, _, err := recordbatch.Next(p)
+				if err == nil {
+					err = batch.Verify()
+				}
+				if err == nil {
+					err = d.Records(&batch, func(*kafkalog.Record) error { return nil })
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/record")
+		})
+	}
+}
