@@ -153,6 +153,7 @@ func (p *Planner) Covers(ctx context.Context, s *Spec, c *state.Chunk, start kaf
 
 // outdated reports whether the chunk's row groups were recorded with another encoder than the present one.
 func (p *Planner) outdated(s *Spec, c *state.Chunk) bool {
-	now, ok := p.encodings.Load(s.Log.Epoch)
-	return ok && c.Encoding != "" && c.Encoding != now.(string)
+	last, _ := p.encodings.Load(s.Log.Epoch)
+	now, known := last.(string)
+	return known && c.Encoding != "" && c.Encoding != now
 }

@@ -135,8 +135,8 @@ func (s *Store) Chunk(ctx context.Context, v *View, number int64) (*Chunk, error
 // Layout answers the layout of a chunk, joined from its pieces.
 func (s *Store) Layout(ctx context.Context, log Log, c *Chunk) (*layout.Layout, error) {
 	key := "joined/" + LogPrefix(LayoutKind, log.Epoch, log.Partition) + strings.Join(c.Layouts, "+")
-	if l, ok := s.cache.Get(key); ok {
-		return l.(*layout.Layout), nil
+	if l, ok := hit[layout.Layout](s, key); ok {
+		return l, nil
 	}
 	var out *layout.Layout
 	cost := int64(0)
@@ -238,9 +238,19 @@ func (s *Store) PutLog(ctx context.Context, kind string, log Log, planned chains
 	return suffix, s.PutBlob(ctx, LogBlob(kind, log.Epoch, log.Partition, suffix), content)
 }
 
+// hit answers a cached value. The kind of a value follows from its name.
+func hit[V any](s *Store, name string) (*V, bool) {
+	kept, ok := s.cache.Get(name)
+	if !ok {
+		return nil, false
+	}
+	v, ok := kept.(*V)
+	return v, ok
+}
+
 func cached[V any](ctx context.Context, s *Store, name string, parse func([]byte) (*V, error)) (*V, error) {
-	if v, ok := s.cache.Get(name); ok {
-		return v.(*V), nil
+	if v, ok := hit[V](s, name); ok {
+		return v, nil
 	}
 	b, err := s.GetBlob(ctx, name)
 	if err != nil {
