@@ -47,7 +47,8 @@ type Metadata interface {
 	Topics(ctx context.Context) ([]Topic, error)
 	// Topic describes one topic.
 	Topic(ctx context.Context, name string) (Topic, error)
-	// Ends answers the limits of every partition of a topic.
+	// Ends answers the limits of every partition of a topic. If the topic is not the incarnation that the caller
+	// knows by its id, the error is of kind fault.ErrRetired.
 	Ends(ctx context.Context, topic Topic) (map[kafkapos.Partition]Ends, error)
 	// Config answers a topic's configuration.
 	Config(ctx context.Context, name string) (TopicConfig, error)
@@ -79,7 +80,7 @@ type Visitor struct {
 
 // Result is what a finished read saw.
 type Result struct {
-	LogStart    kafkapos.Offset
+	LogStart    kafkapos.Offset      // -1 if the range was empty
 	LeaderEpoch kafkapos.LeaderEpoch // of the last batch read, -1 if none
 	Bytes       int64                // of record batches as they came from the broker
 }

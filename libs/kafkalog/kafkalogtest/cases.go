@@ -227,9 +227,9 @@ func beyondEnd(t *testing.T, tr *trial) {
 func emptyRange(t *testing.T, tr *trial) {
 	topic := tr.topic(t, "empty", 1)
 	for _, rng := range []kafkapos.Range{{}, {Start: 5, End: 5}, {Start: 9, End: 3}} {
-		got, _, err := tr.collect(t.Context(), topic, 0, rng)
-		if err != nil || len(got) != 0 {
-			t.Errorf("read %s: %v, %v", rng, got, err)
+		got, res, err := tr.collect(t.Context(), topic, 0, rng)
+		if err != nil || len(got) != 0 || res != (kafkalog.Result{LogStart: -1, LeaderEpoch: -1}) {
+			t.Errorf("read %s: %v, %+v, %v", rng, got, res, err)
 		}
 	}
 	if e := tr.ends(t, topic); e != (kafkalog.Ends{}) {

@@ -19,7 +19,7 @@ const poison = 0xa5
 
 // Read implements kafkalog.Reader. What it visits is the log as it was when Read was called.
 func (c *Cluster) Read(ctx context.Context, topic kafkalog.Topic, p kafkapos.Partition, rng kafkapos.Range, v kafkalog.Visitor) (kafkalog.Result, error) {
-	res := kafkalog.Result{LeaderEpoch: -1}
+	res := kafkalog.Result{LogStart: -1, LeaderEpoch: -1}
 	entries, start, err := c.take(ctx, topic, p, rng)
 	if err != nil {
 		return res, fmt.Errorf("read %s/%d %s: %w", topic.Name, p, rng, err)
@@ -71,7 +71,7 @@ func (c *Cluster) take(ctx context.Context, topic kafkalog.Topic, p kafkapos.Par
 		return nil, 0, fmt.Errorf("partition has no leader: %w", fault.ErrUnavailable)
 	}
 	if rng.Empty() {
-		return nil, l.start, nil
+		return nil, -1, nil
 	}
 	if rng.Start < l.start {
 		return nil, 0, fmt.Errorf("log starts at %d: %w", l.start, fault.ErrRetired)
