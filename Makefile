@@ -9,6 +9,8 @@ MODULES := proto libs services tools integration
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/frazil-io/frazil/services/app.buildVersion=$(VERSION)
 FUZZTIME ?= 20s
+# -split runs the demo's services in processes of their own.
+DEMO_FLAGS ?=
 # What the tests of the integration module start: off, smoke (no root, one broker) or full (see .ci/run). It is not
 # exported: the gateway takes every FRAZIL_ variable for configuration and refuses what it does not know.
 FRAZIL_INTEGRATION ?= smoke
@@ -26,7 +28,7 @@ build: ## bin/frazil, one static binary
 demo: build .venv/.demo ## a broker, made-up CDC events, Frazil, and DuckDB and PyIceberg reading the table
 	@mkdir -p .cache/bin
 	go build -o .cache/bin/demo ./integration/cmd/demo
-	.cache/bin/demo -frazil bin/frazil -python .venv/bin/python
+	.cache/bin/demo -frazil bin/frazil -python .venv/bin/python $(DEMO_FLAGS)
 
 # The engines that read the tables, pinned, in a local environment.
 .venv/.demo: integration/cmd/demo/requirements.txt

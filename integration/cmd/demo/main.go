@@ -23,10 +23,11 @@ import (
 func main() {
 	frazil := flag.String("frazil", "bin/frazil", "the binary")
 	python := flag.String("python", ".venv/bin/python", "a Python with the packages of requirements.txt")
+	split := flag.Bool("split", false, "run each service in a process of its own")
 	seed := flag.Uint64("seed", 1, "of the made-up events")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *frazil, *python, *seed)
+	err := run(ctx, *frazil, *python, *seed, *split)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo failed:", err)
@@ -37,7 +38,7 @@ func main() {
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) } //nolint:forbidigo // a demo talks
 
-func run(ctx context.Context, frazil, python string, seed uint64) (err error) {
+func run(ctx context.Context, frazil, python string, seed uint64, split bool) (err error) {
 	dir, err := os.MkdirTemp("", "frazil-demo-")
 	if err != nil {
 		return err
@@ -60,12 +61,16 @@ func run(ctx context.Context, frazil, python string, seed uint64) (err error) {
 	if err := d.firstEvents(); err != nil {
 		return err
 	}
-	gateway, err := startGateway(ctx, frazil, address, dir)
+	gateway, err := startGateway(ctx, frazil, address, dir, split)
 	if err != nil {
 		return err
 	}
 	defer func() { err = finish(err, gateway, dir) }()
-	say("Frazil is up: frazil up --brokers %s   (Iceberg REST catalog at %s)\n", address, gateway.uri)
+	how := "frazil up --brokers " + address
+	if split {
+		how = "five processes of frazil serve --target=…"
+	}
+	say("Frazil is up: %s   (Iceberg REST catalog at %s)\n", how, gateway.uri)
 	engines, err := startEngines(ctx, python, gateway.uri)
 	if err != nil {
 		return err

@@ -20,39 +20,97 @@ import (
 //go:embed engines.py
 var enginesScript string
 
-// gateway is a running bin/frazil.
+// gateway is a running bin/frazil, or one process for each service of it.
 type gateway struct {
-	cmd *exec.Cmd
-	uri string
-	log string // path
+	processes []*exec.Cmd // in starting order
+	uri       string
+	dir       string // logs and data
 }
 
-// startGateway runs `frazil up` and waits until it is ready.
-func startGateway(ctx context.Context, binary, broker, dir string) (*gateway, error) {
-	rest, err := freePort()
+// startGateway runs `frazil up` and waits until it is ready. With split it runs each service in a process of its own,
+// two of them materializers.
+func startGateway(ctx context.Context, binary, broker, dir string, split bool) (*gateway, error) {
+	rest, s3 := "", ""
+	for _, address := range []*string{&rest, &s3} {
+		var err error
+		if *address, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	g := &gateway{uri: "http://" + rest, dir: dir}
+	var err error
+	if split {
+		err = g.launchSplit(ctx, binary, broker, rest, s3)
+	} else {
+		err = g.launch(ctx, "frazil", nil, binary, "up", "--brokers", broker, "--data-dir", filepath.Join(dir, "data"),
+			"--rest-listen", rest, "--s3-listen", s3)
+	}
+	if err == nil {
+		err = g.awaitReady(ctx)
+	}
 	if err != nil {
-		return nil, err
-	}
-	s3, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	g := &gateway{uri: "http://" + rest, log: filepath.Join(dir, "frazil.log")}
-	logFile, err := os.Create(g.log)
-	if err != nil {
-		return nil, err
-	}
-	defer logFile.Close() //nolint:errcheck // the child has its own handle
-	g.cmd = exec.CommandContext(ctx, binary, "up", "--brokers", broker, "--data-dir", filepath.Join(dir, "data"),
-		"--rest-listen", rest, "--s3-listen", s3)
-	g.cmd.Stdout, g.cmd.Stderr = logFile, logFile
-	if err := g.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
-	}
-	if err := g.awaitReady(ctx); err != nil {
 		return nil, errors.Join(err, g.stop())
 	}
 	return g, nil
+}
+
+// launch starts one process with a log of its own.
+func (g *gateway) launch(ctx context.Context, name string, environ []string, binary string, args ...string) error {
+	log, err := os.Create(filepath.Join(g.dir, name+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the child has its own handle
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// The end of ctx does not kill: stop asks, in order.
+	cmd.Cancel = func() error { return nil }
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", binary, err)
+	}
+	g.processes = append(g.processes, cmd)
+	return nil
+}
+
+// launchSplit starts the services from one file, as an installation would; what differs comes from the environment.
+func (g *gateway) launchSplit(ctx context.Context, binary, broker, rest, s3 string) error {
+	ports := make([]string, 9)
+	for i := range ports {
+		var err error
+		if ports[i], err = freePort(); err != nil {
+			return err
+		}
+	}
+	catalog, dedup, first, second, health := ports[0], ports[1], ports[2], ports[3], ports[4:]
+	file := filepath.Join(g.dir, "frazil.yaml")
+	text := fmt.Sprintf(`kafka: {brokers: ["%s"]}
+rest: {listen: "%s"}
+s3: {listen: "%s"}
+services:
+  catalog: "%s"
+  dedup: "%s"
+  materializer: "%s,%s"
+  listen: {catalog: "%s", dedup: "%s"}
+cluster: {secret: only-for-this-demo-only-for-this-demo}
+`, broker, rest, s3, catalog, dedup, first, second, catalog, dedup)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	for i, p := range []struct{ name, target, listen string }{
+		{"dedup", "dedup", first}, {"materializer-1", "materializer", first}, {"materializer-2", "materializer", second},
+		{"catalog", "catalog", first}, {"edge", "edge", first},
+	} {
+		environ := []string{
+			"FRAZIL_DATA_DIR=" + filepath.Join(g.dir, "data-"+p.name),
+			"FRAZIL_HEALTH__LISTEN=" + health[i],
+			"FRAZIL_SERVICES__LISTEN__MATERIALIZER=" + p.listen,
+		}
+		if err := g.launch(ctx, p.name, environ, binary, "serve", "--target="+p.target, "--config="+file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (g *gateway) awaitReady(ctx context.Context) error {
@@ -75,21 +133,25 @@ func (g *gateway) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("frazil did not get ready, see %s", g.log)
+			return fmt.Errorf("frazil did not get ready, see the logs in %s", g.dir)
 		case <-tick.C:
 		}
 	}
 }
 
-// stop asks for a graceful end and waits for it.
+// stop asks for a graceful end, the last first, and waits for it.
 func (g *gateway) stop() error {
-	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+	var errs []error
+	for i := len(g.processes) - 1; i >= 0; i-- {
+		p := g.processes[i]
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			errs = append(errs, err)
+		}
+		if err := p.Wait(); err != nil {
+			errs = append(errs, fmt.Errorf("frazil did not end well, see the logs in %s: %w", g.dir, err))
+		}
 	}
-	if err := g.cmd.Wait(); err != nil {
-		return fmt.Errorf("frazil did not end well, see %s: %w", g.log, err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func freePort() (string, error) {
