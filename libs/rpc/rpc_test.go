@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
@@ -130,6 +133,27 @@ func TestContextEnds(t *testing.T) {
 	}
 	if err := rpc.Error(status.Error(codes.DeadlineExceeded, "late")); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("deadline: %v", err)
+	}
+}
+
+// A service that is away is unavailable, and nobody learns where it was.
+func TestAServiceThatIsAwayIsNotGivenAway(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cc, err := grpc.NewClient(address, append(rpc.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	_, err = materializerv1.NewMaterializerServiceClient(cc).DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{})
+	if !errors.Is(err, fault.ErrUnavailable) || strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("got %v", err)
 	}
 }
 

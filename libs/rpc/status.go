@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -84,7 +85,22 @@ func Error(err error) error {
 	if !ok {
 		return err
 	}
-	return &remoteError{code: s.Code(), text: s.Message(), is: kindsOfCode(s.Code())}
+	return &remoteError{code: s.Code(), text: safeText(s), is: kindsOfCode(s.Code())}
+}
+
+// safeText is what may reach a client. What grpc itself says of a connection that it cannot make or has lost names
+// hosts and ports.
+func safeText(s *status.Status) string {
+	if s.Code() != codes.Unavailable {
+		return s.Message()
+	}
+	for _, own := range []string{"connection error: ", "error reading from server: ", "name resolver error: ", "last resolver error: ",
+		"last connection error: ", "transport: ", "closing transport due to: ", "the connection is "} {
+		if strings.HasPrefix(s.Message(), own) {
+			return "another service of the gateway cannot be reached"
+		}
+	}
+	return s.Message()
 }
 
 // errorFor is Error for a call that belongs to ctx. A server that was cancelled or ran out of time by itself,
