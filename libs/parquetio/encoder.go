@@ -3,6 +3,7 @@ package parquetio
 import (
 	"fmt"
 	"hash/crc32"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
@@ -25,8 +26,9 @@ type RowGroup struct {
 
 // Encoder encodes row groups of one file schema. Safe for concurrent use: an Encode keeps what it needs to itself.
 type Encoder struct {
-	shape *shape
-	base  int64
+	shape   *shape
+	base    int64
+	buffers sync.Pool // of *buffers
 }
 
 // NewEncoder prepares a file schema. fault.ErrInvalid: a type of it cannot be stored.
@@ -56,11 +58,11 @@ func (e *Encoder) Encode(b *column.Batch) (RowGroup, error) {
 	if b.Rows == 0 {
 		return RowGroup{}, nil
 	}
-	w, err := newChunkWriter()
+	w, err := e.chunkWriter()
 	if err != nil {
 		return RowGroup{}, err
 	}
-	defer w.zstd.Close()
+	defer e.done(w)
 	out := RowGroup{Rows: int64(b.Rows), Meta: &Meta{}}
 	out.Meta.RowGroup.NumRows = int64(b.Rows)
 	for i := range e.shape.leaves {
@@ -94,14 +96,24 @@ func Checksum(pages []byte) uint32 {
 // chunkWriter appends the column chunks of one row group to out. It lives for one row group only, its compressor
 // included, so that no state of an earlier row group can reach the bytes of a later one.
 type chunkWriter struct {
-	zstd    *zstd.Encoder
-	out     []byte
+	zstd *zstd.Encoder
+	out  []byte
+	*buffers
+}
+
+// buffers is memory that is used for one row group after the other, and holds nothing between them.
+type buffers struct {
 	page    []byte // the page being made, before compression
 	scratch []byte
 	packed  []byte
+	values  enumerator
+	written int // bytes of the row group before: about what the next one will take
 }
 
-func newChunkWriter() (*chunkWriter, error) {
+// keepBytes is the largest buffer that is kept for the next row group.
+const keepBytes = 4 * pageTarget
+
+func (e *Encoder) chunkWriter() (*chunkWriter, error) {
 	// Literal-only blocks are entropy coded too: hexadecimal ids are a third smaller for it.
 	// No page is much larger than pageTarget, so a larger window would cost memory and find nothing.
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
@@ -110,7 +122,21 @@ func newChunkWriter() (*chunkWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the compressor: %w", err)
 	}
-	return &chunkWriter{zstd: z}, nil
+	b, ok := e.buffers.Get().(*buffers)
+	if !ok {
+		b = &buffers{values: enumerator{key: newHashKey()}}
+	}
+	return &chunkWriter{zstd: z, out: make([]byte, 0, b.written+b.written/8), buffers: b}, nil
+}
+
+// done ends the compressor and gives the buffers back.
+func (e *Encoder) done(w *chunkWriter) {
+	w.zstd.Close() //nolint:errcheck // it writes to nothing
+	w.written = len(w.out)
+	if cap(w.page) > keepBytes || cap(w.packed) > keepBytes || cap(w.scratch) > keepBytes {
+		w.page, w.packed, w.scratch = nil, nil, nil
+	}
+	e.buffers.Put(w.buffers)
 }
 
 // chunk is a written column chunk: what goes into the footer, and what its bounds are made of.

@@ -1,6 +1,7 @@
 package parquetio
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -25,7 +26,7 @@ type span struct {
 // write encodes one leaf of rows rows and appends its pages.
 func (w *chunkWriter) write(lf *leaf, l *column.Leaf, rows int) (*chunk, error) {
 	v := newVector(l)
-	dict := v.distinct()
+	dict := w.values.distinct(v)
 	if dict != nil && !dictionaryPays(v, dict) {
 		dict = nil
 	}
@@ -66,10 +67,7 @@ func dictionaryPays(v vector, d *dictionary) bool {
 	if v.len() == 0 {
 		return false
 	}
-	plain, dict := 0, 0
-	for i := range v.len() {
-		plain += v.size(i)
-	}
+	plain, dict := v.total(), 0
 	for _, at := range d.first {
 		dict += v.size(int(at))
 	}
@@ -86,6 +84,9 @@ func paginate(l *column.Leaf, v vector, dict bool, rows int) ([]span, error) {
 	}
 	if l.MaxRep > 0 && len(l.Rep) != slots {
 		return nil, fmt.Errorf("%d repetition levels for %d slots: %w", len(l.Rep), slots, fault.ErrInvalid)
+	}
+	if one, ok := onePage(l, v, slots, rows); ok {
+		return []span{one}, nil
 	}
 	var spans []span
 	var cur span
@@ -119,6 +120,23 @@ func paginate(l *column.Leaf, v vector, dict bool, rows int) ([]span, error) {
 			cur.rowEnd, cur.valuesEnd, v.len(), rows, fault.ErrInvalid)
 	}
 	return append(spans, cur), nil
+}
+
+// onePage is the page of a leaf that is small enough for one whatever its rows are, and that does not contradict itself.
+func onePage(l *column.Leaf, v vector, slots, rows int) (span, bool) {
+	values, begun := slots, slots
+	if l.MaxDef > 0 {
+		values = bytes.Count(l.Def, []byte{l.MaxDef})
+	}
+	if l.MaxRep > 0 {
+		begun = bytes.Count(l.Rep, []byte{0})
+	}
+	// An index takes no more than 4 bytes, an absent value counts as 1.
+	size := slots - values + max(v.total(), 4*values)
+	if size > pageTarget || values != v.len() || begun != rows || l.MaxRep > 0 && l.Rep[0] != 0 {
+		return span{}, false
+	}
+	return span{slotsEnd: slots, valuesEnd: values, rowEnd: rows}, true
 }
 
 func (w *chunkWriter) dictionaryPage(md *format.ColumnMetaData, v vector, d *dictionary) error {

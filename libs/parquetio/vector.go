@@ -12,16 +12,19 @@ import (
 // vector is the stored values of one leaf as the page writer sees them. Ranges are half-open.
 type vector interface {
 	len() int
-	// size is the length of value i in PLAIN.
+	// size is the length of value i in PLAIN, and total that of all values.
 	size(i int) int
+	total() int
 	// plain appends values [from, to) in PLAIN.
 	plain(dst []byte, from, to int) []byte
 	// bounds is the least and the greatest of values [from, to).
 	bounds(from, to int) bounds
 	// compare orders two bounds.
 	compare(a, b []byte) int
-	// distinct numbers the values by first appearance; nil when a dictionary would not pay.
-	distinct() *dictionary
+	// hashable says that equal is an equivalence that keeps every bit, so that values may go into a dictionary.
+	hashable() bool
+	hash(k hashKey, i int) uint64
+	equal(i, j int) bool
 }
 
 // bounds are values without their length prefix: little-endian, or the bytes themselves.
@@ -29,12 +32,6 @@ type bounds struct {
 	min, max []byte
 	ok       bool // there is a value, and none is NaN
 	nan      bool
-}
-
-// dictionary is a leaf's distinct values: the position of the first of each, and the number of every value.
-type dictionary struct {
-	first   []int32
-	indexes []int32
 }
 
 // newVector looks at a leaf. The vector aliases it.
@@ -72,8 +69,10 @@ type numbers[T number] struct {
 	get   func([]byte) T
 }
 
-func (n numbers[T]) len() int     { return len(n.v) }
-func (n numbers[T]) size(int) int { return n.width }
+func (n numbers[T]) len() int            { return len(n.v) }
+func (n numbers[T]) size(int) int        { return n.width }
+func (n numbers[T]) total() int          { return len(n.v) * n.width }
+func (n numbers[T]) equal(i, j int) bool { return n.v[i] == n.v[j] }
 
 func (n numbers[T]) plain(dst []byte, from, to int) []byte {
 	for _, v := range n.v[from:to] {
@@ -114,44 +113,26 @@ func isFloat64(v any) bool {
 
 func (n numbers[T]) compare(a, b []byte) int { return cmp.Compare(n.get(a), n.get(b)) }
 
-// distinct never takes floats: NaN is unequal to itself, and -0 would become +0.
-func (n numbers[T]) distinct() *dictionary {
+// hashable never takes floats: NaN is unequal to itself, and -0 would become +0.
+func (n numbers[T]) hashable() bool {
 	var zero T
 	switch any(zero).(type) {
 	case float32, float64:
-		return nil
+		return false
 	}
-	seen := make(map[T]int32)
-	return enumerate(len(n.v), func(i int, next int32) (int32, bool) {
-		at, ok := seen[n.v[i]]
-		if !ok {
-			seen[n.v[i]] = next
-			return next, true
-		}
-		return at, false
-	})
+	return true
 }
 
-// enumerate numbers values by first appearance. It gives up when they turn out to be mostly different.
-func enumerate(n int, lookup func(i int, next int32) (at int32, isNew bool)) *dictionary {
-	d := &dictionary{indexes: make([]int32, 0, n)}
-	for i := range n {
-		at, isNew := lookup(i, int32(len(d.first)))
-		if isNew {
-			d.first = append(d.first, int32(i))
-			if len(d.first) > dictDistinct || i >= dictProbe && 2*len(d.first) > i {
-				return nil
-			}
-		}
-		d.indexes = append(d.indexes, at)
-	}
-	return d
-}
+func (n numbers[T]) hash(k hashKey, i int) uint64 { return k.number(uint64(n.v[i])) }
 
 type bools []bool
 
-func (b bools) len() int     { return len(b) }
-func (b bools) size(int) int { return 1 }
+func (b bools) len() int                 { return len(b) }
+func (b bools) size(int) int             { return 1 }
+func (b bools) total() int               { return len(b) }
+func (b bools) hashable() bool           { return false }
+func (b bools) hash(hashKey, int) uint64 { return 0 }
+func (b bools) equal(i, j int) bool      { return b[i] == b[j] }
 
 // plain packs bits, the least significant first.
 func (b bools) plain(dst []byte, from, to int) []byte {
@@ -178,7 +159,6 @@ func (b bools) bounds(from, to int) bounds {
 }
 
 func (b bools) compare(x, y []byte) int { return bytes.Compare(x, y) }
-func (b bools) distinct() *dictionary   { return nil }
 
 // blobs are Bytes and Fixed leaves. Bytes order as unsigned bytes; Fixed holds decimals and orders as big-endian
 // two's complement.
@@ -192,6 +172,14 @@ func (b blobs) size(i int) int {
 	}
 	return 4 + len(b.l.Value(i))
 }
+
+func (b blobs) total() int { return len(b.l.Data) + 4*len(b.l.Ends) }
+
+func (b blobs) hashable() bool { return true }
+
+func (b blobs) hash(k hashKey, i int) uint64 { return k.bytes(b.l.Value(i)) }
+
+func (b blobs) equal(i, j int) bool { return bytes.Equal(b.l.Value(i), b.l.Value(j)) }
 
 func (b blobs) plain(dst []byte, from, to int) []byte {
 	if b.l.Kind == column.Fixed {
@@ -226,17 +214,4 @@ func (b blobs) compare(x, y []byte) int {
 		return cmp.Compare(y[0]&0x80, x[0]&0x80)
 	}
 	return bytes.Compare(x, y)
-}
-
-func (b blobs) distinct() *dictionary {
-	seen := make(map[string]int32)
-	return enumerate(b.len(), func(i int, next int32) (int32, bool) {
-		v := b.l.Value(i)
-		at, ok := seen[string(v)]
-		if !ok {
-			seen[string(v)] = next
-			return next, true
-		}
-		return at, false
-	})
 }
