@@ -25,7 +25,7 @@ CREATE FUNCTION little_endian(float8) RETURNS text IMMUTABLE LANGUAGE sql
   AS $$ SELECT string_agg(lpad(to_hex(get_byte(float8send($1), i)), 2, '0'), '' ORDER BY i DESC) FROM generate_series(0, 7) AS i $$;
 CREATE FUNCTION place_on_plane(point) RETURNS json IMMUTABLE STRICT LANGUAGE sql
   AS $$ SELECT json_build_object('x', 'f:' || $1[0], 'y', 'f:' || $1[1],
-    'wkb', 'b:0101000000' || little_endian($1[0]) || little_endian($1[1]), 'srid', NULL) $$;
+    'wkb', 'b:0101000000' || oracle.little_endian($1[0]) || oracle.little_endian($1[1]), 'srid', NULL) $$;
 CREATE FUNCTION object(hstore) RETURNS text IMMUTABLE STRICT LANGUAGE sql
   AS $$ SELECT '{' || coalesce(string_agg(to_json(key) || ':' || coalesce(to_json(value)::text, 'null'), ',' ORDER BY key), '') || '}' FROM each($1) $$;
 
