@@ -15,8 +15,8 @@ import (
 // BenchmarkBulkStream moves 64 MiB in pieces of 1 MiB through the in-memory pipe.
 func BenchmarkBulkStream(b *testing.B) {
 	const pieces = 64
+	pool := rpc.NewPool()
 	srv := &server{read: func(_ *materializerv1.ReadDataRequest, s grpc.ServerStream) error {
-		pool := mem.DefaultBufferPool()
 		for range pieces {
 			if err := s.SendMsg(rpc.NewFrame(mem.NewBuffer(pool.Get(1<<20), pool))); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
 	pb "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -22,8 +23,8 @@ const maxMessage = 256 << 20
 // BulkCallOption selects the bulk codec for one call. The server must have been made with ServerOptions.
 func BulkCallOption() grpc.CallOption { return grpc.ForceCodecV2(codec{proto: protoCodec()}) }
 
-// ServerOptions are the options of every Frazil server: the bulk codec, kinds as codes, message limits. The codec
-// is handed over, not registered: grpc's registry is global.
+// ServerOptions are the options of every Frazil server: the bulk codec, kinds as codes, message limits, a Pool. The
+// codec is handed over, not registered: grpc's registry is global.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{proto: protoCodec()}),
@@ -31,6 +32,7 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(StreamServer),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
+		experimental.BufferPool(NewPool()),
 	}
 }
 
@@ -40,6 +42,7 @@ func DialOptions() []grpc.DialOption {
 		grpc.WithChainUnaryInterceptor(UnaryClient),
 		grpc.WithChainStreamInterceptor(StreamClient),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		experimental.WithBufferPool(NewPool()),
 	}
 }
 

@@ -31,11 +31,12 @@ type Parts struct {
 // Server implements the generated service. Safe for concurrent use.
 type Server struct {
 	materializerv1.UnimplementedMaterializerServiceServer
-	parts Parts
+	parts  Parts
+	pieces *frpc.Pool // of data files
 }
 
 // NewServer makes a server of its parts.
-func NewServer(parts Parts) *Server { return &Server{parts: parts} }
+func NewServer(parts Parts) *Server { return &Server{parts: parts, pieces: frpc.NewPool()} }
 
 // DiscoverSchema implements the service.
 func (s *Server) DiscoverSchema(ctx context.Context, req *materializerv1.DiscoverSchemaRequest) (*materializerv1.DiscoverSchemaResponse, error) {
@@ -172,7 +173,7 @@ func (s *scanSink) finish(res build.Result) error {
 
 // ReadData implements the service.
 func (s *Server) ReadData(req *materializerv1.ReadDataRequest, stream grpc.ServerStreamingServer[materializerv1.ReadDataResponse]) error {
-	to := sender{stream: stream, pool: mem.DefaultBufferPool()}
+	to := sender{stream: stream, pool: s.pieces}
 	return frpc.Status(s.parts.Files.Read(stream.Context(), req.GetObjectKey(), req.GetOffset(), req.GetLength(), to))
 }
 
