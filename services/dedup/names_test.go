@@ -15,6 +15,7 @@ import (
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/objectname"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	"github.com/frazil-io/frazil/services/dedup/internal/publish"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
 
@@ -178,6 +179,13 @@ func TestOldVersionsStayReadable(t *testing.T) {
 	for i := range 5 {
 		w.topic.append(0, put(i)...)
 		states = append(states, w.advance())
+		if err := w.garbage.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.now = w.now.Add(w.cfg.Snapshots.Retention - time.Minute)
+	if err := w.garbage.Collect(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	w.restart()
 	for _, want := range states {
@@ -192,6 +200,41 @@ func TestOldVersionsStayReadable(t *testing.T) {
 	for _, v := range []uint64{w.known + 1, 1 << 40} {
 		_, err := w.GetTable(t.Context(), &dedupv1.GetTableRequest{StateEpoch: st.GetStateEpoch(), Version: v})
 		wantKind(t, err, fault.ErrRetired)
+	}
+}
+
+// A tag keeps its snapshot and everything that it shows, however old it is.
+func TestTaggedSnapshotStaysReadable(t *testing.T) {
+	w, st := given(t, 1)
+	tagged := last(st)
+	id := kafkapos.TopicID(st.GetTopic().GetTopicId())
+	rec, version, err := w.Service.store.Record(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := rec.Clone()
+	next.Tags = []state.Tag{{Name: "month-end", ID: tagged.GetId()}}
+	if err := publish.Replace(t.Context(), w.Service.store, rec, version, next, w.now); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 12 {
+		w.topic.append(0, random(r, 5)...)
+		w.now = w.now.Add(20 * time.Minute)
+		st = w.advance()
+		if err := w.garbage.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.restart()
+	if st.GetTags()["month-end"] != tagged.GetId() || st.GetSnapshots()[0].GetId() != tagged.GetId() {
+		t.Fatalf("tags %v, oldest snapshot %d", st.GetTags(), st.GetSnapshots()[0].GetId())
+	}
+	w.check(st, st.GetSnapshots()[0])
+	w.topic.starts[0] = 3
+	w.topic.append(0, put(1)...)
+	if st = w.advance(); len(st.GetTags()) != 0 {
+		t.Fatalf("tags %v after Kafka lost rows that they need", st.GetTags())
 	}
 }
 
