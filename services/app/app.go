@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/frazil-io/frazil/libs/lifecycle"
@@ -32,7 +33,7 @@ func Run(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry)
 		return err
 	}
 	a := &assembly{
-		cfg: c, target: target, tel: tel, log: tel.Logger, ready: newReadiness(),
+		cfg: c, target: target, tel: tel, log: tel.Logger, ready: newReadiness(), conns: map[Target]grpc.ClientConnInterface{},
 		cluster: &cluster{secret: c.Cluster.Secret, configHash: hash, now: time.Now},
 		pipes:   map[Target]*rpc.Pipe{TargetCatalog: rpc.NewPipe(), TargetMaterializer: rpc.NewPipe(), TargetDedup: rpc.NewPipe()},
 	}
@@ -57,9 +58,10 @@ type assembly struct {
 	cluster *cluster
 	pipes   map[Target]*rpc.Pipe // of the services that run here
 
-	door    kafkaDoor        // nil until it is needed
-	parts   []lifecycle.Part // in starting order
-	closers []func() error   // in opening order
+	door    kafkaDoor                           // nil until it is needed
+	conns   map[Target]grpc.ClientConnInterface // to services, made when they are needed
+	parts   []lifecycle.Part                    // in starting order
+	closers []func() error                      // in opening order
 }
 
 func (a *assembly) close() error {
@@ -127,12 +129,12 @@ func (a *assembly) addEdge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	materializers, err := a.materializers()
+	materializer, err := a.connect(TargetMaterializer)
 	if err != nil {
 		return err
 	}
 	deps.Catalog, deps.Dedup = catalogv1.NewCatalogServiceClient(catalog), dedupv1.NewDedupServiceClient(dedup)
-	deps.Materializer = materializers
+	deps.Materializer = materializerv1.NewMaterializerServiceClient(materializer)
 	if own.Credentials.Key.Empty() {
 		if deps.VendingKey, err = vendingKey(a.cfg.dir("vending.key")); err != nil {
 			return err
@@ -159,20 +161,36 @@ func (a *assembly) addEdge(ctx context.Context) error {
 	return nil
 }
 
-// materializers answers the client of all materializers.
-func (a *assembly) materializers() (materializerv1.MaterializerServiceClient, error) {
-	if a.target.runs(TargetMaterializer) {
-		conn, err := a.connect(TargetMaterializer)
-		if err != nil {
-			return nil, err
+// connect makes a connection to a service: to the one in this process, or to all replicas elsewhere. There is one for
+// each service.
+func (a *assembly) connect(target Target) (grpc.ClientConnInterface, error) {
+	if conn := a.conns[target]; conn != nil {
+		return conn, nil
+	}
+	conn, err := a.newConn(target)
+	if err == nil {
+		a.conns[target] = conn
+	}
+	return conn, err
+}
+
+func (a *assembly) newConn(target Target) (grpc.ClientConnInterface, error) {
+	if a.target == TargetAll {
+		conn, err := a.pipes[target].Dial(string(target), a.dialOptions()...)
+		if err == nil {
+			a.closers = append(a.closers, conn.Close)
 		}
-		return materializerv1.NewMaterializerServiceClient(conn), nil
+		return conn, err
 	}
 	set, err := replicas.New(
-		replicas.Config{Target: a.cfg.Services.Materializer, Every: a.cfg.Services.ResolveEvery},
+		replicas.Config{
+			Service: string(target), Target: a.cfg.Services.of(target), Every: a.cfg.Services.ResolveEvery,
+			ProbeEvery: replicas.DefaultProbeEvery, ProbeTimeout: replicas.DefaultProbeTimeout, Patience: replicas.DefaultPatience,
+		},
 		replicas.Deps{
 			Dial:   func(address string) (replicas.Conn, error) { return a.dial(address) },
 			Lookup: net.DefaultResolver.LookupHost,
+			Place:  replicas.PlaceOf,
 			Log:    a.log,
 		})
 	if err != nil {
@@ -185,7 +203,7 @@ func (a *assembly) materializers() (materializerv1.MaterializerServiceClient, er
 // serve adds a service and its gRPC server: over the pipe in one process, over TCP in split mode.
 func (a *assembly) serve(ctx context.Context, target Target, address string, service lifecycle.Part, register func(grpc.ServiceRegistrar)) error {
 	opts := append(rpc.ServerOptions(), a.cluster.serverOptions()...)
-	opts = append(opts, a.tel.ServerOption())
+	opts = append(append(opts, replicas.ServerOptions()...), a.tel.ServerOption())
 	listener := a.pipes[target].Listener()
 	if a.target == TargetAll {
 		opts = append(opts, a.pipes[target].ServerOptions()...)
@@ -199,29 +217,18 @@ func (a *assembly) serve(ctx context.Context, target Target, address string, ser
 	}
 	server := grpc.NewServer(opts...)
 	register(server)
+	replicas.RegisterHealth(server, a.ready.Check)
 	a.ready.await(string(target), service.Ready())
 	a.add(service, serveGRPC(string(target)+" gRPC", server, a.cfg.Shutdown.Grace, listener))
 	return nil
 }
 
-// connect makes a connection to a service, in this process or elsewhere.
-func (a *assembly) connect(target Target) (*grpc.ClientConn, error) {
-	switch {
-	case a.target == TargetAll:
-		conn, err := a.pipes[target].Dial(string(target), a.dialOptions()...)
-		if err == nil {
-			a.closers = append(a.closers, conn.Close)
-		}
-		return conn, err
-	case target == TargetCatalog:
-		return a.dialOwned(a.cfg.Services.Catalog)
-	}
-	return a.dialOwned(a.cfg.Services.Dedup)
-}
-
-// dialOptions go before those of rpc, which must see the bare status.
+// dialOptions go before those of rpc, which must see the bare status. A replica that was away is found again soon.
 func (a *assembly) dialOptions() []grpc.DialOption {
-	return append(a.cluster.dialOptions(), a.tel.DialOption())
+	return append(a.cluster.dialOptions(), a.tel.DialOption(), grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+		MinConnectTimeout: 3 * time.Second,
+	}))
 }
 
 // dial makes a connection that the caller closes.
@@ -232,14 +239,6 @@ func (a *assembly) dial(address string) (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
 	return conn, nil
-}
-
-func (a *assembly) dialOwned(address string) (*grpc.ClientConn, error) {
-	conn, err := a.dial(address)
-	if err == nil {
-		a.closers = append(a.closers, conn.Close)
-	}
-	return conn, err
 }
 
 // listen opens a listener that is closed at the end at the latest.

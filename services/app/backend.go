@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/frazil-io/frazil/libs/chainstore/diskstore"
 	"github.com/frazil-io/frazil/libs/fsys"
 	"github.com/frazil-io/frazil/libs/kafkalog"
 	"github.com/frazil-io/frazil/libs/registry/httpregistry"
@@ -76,20 +75,19 @@ func (a *assembly) addCatalog(ctx context.Context) error {
 }
 
 func (a *assembly) addDedup(ctx context.Context) error {
-	materializers, err := a.materializers()
+	conn, err := a.connect(TargetMaterializer)
 	if err != nil {
 		return err
 	}
 	log := a.logger(TargetDedup)
-	store, err := diskstore.Open(a.cfg.dir("state"), log)
+	store, err := a.state(ctx, log)
 	if err != nil {
-		return fmt.Errorf("data directory %s (one process at a time may use it): %w", a.cfg.DataDir, err)
+		return err
 	}
-	a.closers = append(a.closers, store.Close)
 	service, err := dedup.New(a.cfg.dedup(), dedup.Deps{
 		Store:        store,
 		FS:           fsys.OS(),
-		Materializer: materializers,
+		Materializer: materializerv1.NewMaterializerServiceClient(conn),
 		Clock:        time.Now,
 		Random:       rand.Reader,
 		Log:          log,

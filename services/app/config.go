@@ -46,6 +46,8 @@ type Config struct {
 	// Kafka's log start where retention moves that. Default 10.
 	RetentionMarginPercent int `yaml:"retention_margin_percent"`
 
+	// State is where dedup keeps what it has published.
+	State  StateConfig  `yaml:"state"`
 	Cache  CacheConfig  `yaml:"cache"`
 	Memory MemoryConfig `yaml:"memory"`
 	Dedup  DedupConfig  `yaml:"dedup"`
@@ -152,16 +154,27 @@ type SnapshotsConfig struct {
 
 // ServicesConfig is where the services of split mode find each other. Unused by target all.
 type ServicesConfig struct {
-	// Catalog and Dedup are gRPC targets: host:port. Defaults 127.0.0.1:7070 and 127.0.0.1:7072.
-	Catalog string `yaml:"catalog"`
-	Dedup   string `yaml:"dedup"`
-	// Materializer is host:port, a comma-separated list of them, or dns:///host:port, whose addresses are looked
-	// up again and again. Default 127.0.0.1:7071.
+	// Catalog, Materializer and Dedup are each host:port, a comma-separated list of them, or dns:///host:port, whose
+	// addresses are looked up again and again: the replicas. Several of Dedup need state.kind: redis. Defaults
+	// 127.0.0.1:7070, :7071 and :7072.
+	Catalog      string `yaml:"catalog"`
 	Materializer string `yaml:"materializer"`
+	Dedup        string `yaml:"dedup"`
 	// Listen has the address of each service's own gRPC listener.
 	Listen ListenConfig `yaml:"listen"`
 	// ResolveEvery is how often dns:/// names are looked up. Default 5s.
 	ResolveEvery time.Duration `yaml:"resolve_every"`
+}
+
+// of is where a service is.
+func (s ServicesConfig) of(target Target) string {
+	switch target {
+	case TargetCatalog:
+		return s.Catalog
+	case TargetMaterializer:
+		return s.Materializer
+	}
+	return s.Dedup
 }
 
 // ListenConfig is the gRPC listeners of split mode, host:port.
@@ -201,6 +214,7 @@ func Default() Config {
 			MaxBytes: m.Cache.MaxBytes, OpenFiles: m.Cache.OpenFiles,
 			MetadataMaxBytes: config.Size(c.Cache.MetadataMaxBytes),
 		},
+		State:  defaultState(),
 		Memory: MemoryConfig{MaxBytes: m.Memory.MaxBytes},
 		Slots:  m.Slots, BuildTimeout: m.BuildTimeout,
 		OnBadRecord: d.OnBadRecord, RetentionMarginPercent: d.RetentionMarginPercent,
@@ -241,6 +255,7 @@ func (c Config) Validate(target Target) (warnings []error, err error) {
 	}
 	if target.runs(TargetDedup) {
 		add(c.dedup().Validate())
+		add(c.validateState())
 	}
 	if target.runs(TargetMaterializer) {
 		add(nil, c.materializer().Validate())

@@ -1,4 +1,4 @@
-package replicas_test
+package replicas
 
 import (
 	"context"
@@ -7,27 +7,49 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/objectname"
+	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
 	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
 	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
-	"github.com/frazil-io/frazil/services/internal/replicas"
 )
 
-// net is where connections lead to: every call is an error that names the address.
+// behaviour of a replica in a test.
+type behaviour int
+
+const (
+	serves   behaviour = iota // answers with an error that names it
+	gone                      // its port is closed
+	hangs                     // takes calls and never answers
+	refuses                   // the service itself answers that it is unavailable
+	drains                    // serves, and says that it is leaving
+	breaks                    // streams: one message, then the connection is gone
+	fallsOff                  // streams: opens, and the connection is gone before the first message
+)
+
+// world is where connections lead to.
 type world struct {
 	mu      sync.Mutex
 	hosts   []string
 	lookErr error
 	open    map[string]bool
+	does    map[string]behaviour
+	calls   []string // addresses that calls reached, in order
+}
+
+func newWorld(hosts ...string) *world {
+	return &world{hosts: hosts, open: map[string]bool{}, does: map[string]behaviour{}}
 }
 
 type conn struct {
@@ -39,12 +61,83 @@ type reached string
 
 func (r reached) Error() string { return string(r) }
 
-func (c *conn) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+func (c *conn) behaviour(call bool) behaviour {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if call {
+		c.w.calls = append(c.w.calls, c.address)
+	}
+	return c.w.does[c.address]
+}
+
+func (c *conn) Invoke(ctx context.Context, method string, _, reply any, opts ...grpc.CallOption) error {
+	probe := strings.Contains(method, "grpc.health")
+	switch b := c.behaviour(!probe); {
+	case b == gone:
+		return fmt.Errorf("nobody listens: %w", fault.ErrUnavailable)
+	case b == hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	case probe:
+		status := grpc_health_v1.HealthCheckResponse_SERVING
+		if b == drains {
+			status = grpc_health_v1.HealthCheckResponse_NOT_SERVING
+		}
+		reply.(*grpc_health_v1.HealthCheckResponse).Status = status
+		return nil
+	case b == refuses:
+		for _, o := range opts {
+			if t, ok := o.(grpc.TrailerCallOption); ok {
+				*t.TrailerAddr = metadata.Pairs(answered, "1")
+			}
+		}
+		return fmt.Errorf("%s has no time: %w", c.address, fault.ErrUnavailable)
+	}
 	return reached(c.address)
 }
 
-func (c *conn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, reached(c.address)
+func (c *conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	b := c.behaviour(true)
+	if b == gone {
+		return nil, fmt.Errorf("nobody listens: %w", fault.ErrUnavailable)
+	}
+	return &fakeStream{ctx: ctx, c: c, b: b}, nil
+}
+
+type fakeStream struct {
+	grpc.ClientStream
+	ctx  context.Context
+	c    *conn
+	b    behaviour
+	sent int
+}
+
+func (s *fakeStream) SendMsg(any) error            { return nil }
+func (s *fakeStream) CloseSend() error             { return nil }
+func (s *fakeStream) Header() (metadata.MD, error) { return nil, s.RecvMsg(nil) }
+
+func (s *fakeStream) Trailer() metadata.MD {
+	if s.b == refuses {
+		return metadata.Pairs(answered, "1")
+	}
+	return nil
+}
+
+func (s *fakeStream) RecvMsg(m any) error {
+	switch {
+	case s.b == hangs:
+		<-s.ctx.Done()
+		return s.ctx.Err()
+	case s.b == refuses, s.b == fallsOff, s.b == breaks && s.sent > 0:
+		return fmt.Errorf("%s: %w", s.c.address, fault.ErrUnavailable)
+	case s.sent > 0:
+		return io.EOF
+	}
+	s.sent++
+	if resp, ok := m.(*materializerv1.ReadDataResponse); ok {
+		resp.Data = []byte(s.c.address)
+	}
+	return nil
 }
 
 func (c *conn) Close() error {
@@ -57,9 +150,9 @@ func (c *conn) Close() error {
 	return nil
 }
 
-func (w *world) deps() replicas.Deps {
-	return replicas.Deps{
-		Dial: func(address string) (replicas.Conn, error) {
+func (w *world) deps() Deps {
+	return Deps{
+		Dial: func(address string) (Conn, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.open[address] = true
@@ -70,7 +163,8 @@ func (w *world) deps() replicas.Deps {
 			defer w.mu.Unlock()
 			return append([]string(nil), w.hosts...), w.lookErr
 		},
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Place: PlaceOf,
+		Log:   slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -78,6 +172,54 @@ func (w *world) set(err error, hosts ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hosts, w.lookErr = hosts, err
+}
+
+// make gives replicas a behaviour.
+func (w *world) make(b behaviour, addresses ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range addresses {
+		w.does[a] = b
+	}
+}
+
+// reached answers the addresses that were called since the last time.
+func (w *world) reached() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.calls
+	w.calls = nil
+	return out
+}
+
+func config(target string) Config {
+	return Config{
+		Service: "dedup", Target: target, Every: time.Second,
+		ProbeEvery: DefaultProbeEvery, ProbeTimeout: DefaultProbeTimeout, Patience: DefaultPatience,
+	}
+}
+
+// running starts a set in a synctest bubble; stop ends it and checks that nothing is left.
+func running(t *testing.T, w *world, target string) (s *Set, stop func()) {
+	t.Helper()
+	s, err := New(config(target), w.deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	<-s.Ready()
+	synctest.Wait()
+	return s, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if len(w.open) != 0 {
+			t.Errorf("left open: %v", w.open)
+		}
+	}
 }
 
 func key(start int64) string {
@@ -88,40 +230,44 @@ func key(start int64) string {
 	}.Signed([16]byte{}).Key()
 }
 
-func read(t *testing.T, s *replicas.Set, start int64) string {
+// read answers the replica that served a stream.
+func read(t *testing.T, s *Set, start int64) string {
 	t.Helper()
-	_, err := s.ReadData(t.Context(), &materializerv1.ReadDataRequest{ObjectKey: key(start)})
-	var at reached
-	if !errors.As(err, &at) {
+	stream, err := materializerv1.NewMaterializerServiceClient(s).ReadData(t.Context(), &materializerv1.ReadDataRequest{ObjectKey: key(start)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := stream.Recv()
+	if err != nil {
 		t.Fatalf("read: %v", err)
 	}
-	return string(at)
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Fatalf("end: %v", err)
+	}
+	return string(resp.GetData())
 }
 
-func scan(t *testing.T, s *replicas.Set, start int64) string {
+// scan sends a scan.
+func scan(t *testing.T, s *Set, start int64) {
 	t.Helper()
-	_, err := s.ScanKeys(t.Context(), &materializerv1.ScanKeysRequest{
+	_, err := materializerv1.NewMaterializerServiceClient(s).ScanKeys(t.Context(), &materializerv1.ScanKeysRequest{
 		Table: &typesv1.TableSpec{StateEpoch: "abcdefghijklmnop", View: "current"}, Partition: 2, Start: start,
 	})
-	var at reached
-	if !errors.As(err, &at) {
-		t.Fatalf("scan: %v", err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return string(at)
+}
+
+// table asks for a table by its epoch and answers the error: that of a replica that serves names it.
+func table(ctx context.Context, s *Set, epoch string) error {
+	_, err := dedupv1.NewDedupServiceClient(s).GetTable(ctx, &dedupv1.GetTableRequest{StateEpoch: epoch})
+	return err
 }
 
 func TestScansAndReadsMeetAndAReplicaTakesOnlyItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{open: map[string]bool{}, hosts: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}}
-		s, err := replicas.New(replicas.Config{Target: "dns:///m:7071", Every: time.Second}, w.deps())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.Run(ctx) }()
-		<-s.Ready()
-
+		w := newWorld("10.0.0.1", "10.0.0.2", "10.0.0.3")
+		s, stop := running(t, w, "dns:///m:7071")
 		seed := rand.Uint64()
 		r := rand.New(rand.NewPCG(seed, 0))
 		before := map[int64]string{}
@@ -131,7 +277,9 @@ func TestScansAndReadsMeetAndAReplicaTakesOnlyItsShare(t *testing.T) {
 			fileStart := r.Int64N(1<<40) >> chunkLog2 << chunkLog2
 			increment := fileStart + r.Int64N(1<<chunkLog2)
 			at := read(t, s, fileStart)
-			if got := scan(t, s, increment); got != at {
+			w.reached()
+			scan(t, s, increment)
+			if got := w.reached(); len(got) != 1 || got[0] != at {
 				t.Fatalf("seed %d: file at %d is read from %s, the scan of %d goes to %s", seed, fileStart, at, increment, got)
 			}
 			before[fileStart] = at
@@ -162,43 +310,200 @@ func TestScansAndReadsMeetAndAReplicaTakesOnlyItsShare(t *testing.T) {
 		if len(w.open) != 2 {
 			t.Errorf("a failed look-up changed the set: %v", w.open)
 		}
-
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if len(w.open) != 0 {
-			t.Errorf("left open: %v", w.open)
-		}
-		if _, err := s.ReadData(t.Context(), &materializerv1.ReadDataRequest{ObjectKey: key(0)}); !errors.Is(err, fault.ErrUnavailable) {
+		if err := table(t.Context(), s, "e"); !errors.Is(err, fault.ErrUnavailable) {
 			t.Errorf("an empty set: %v", err)
 		}
 	})
 }
 
-func TestAListAndWhatIsNoDataFile(t *testing.T) {
+func TestAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{open: map[string]bool{}}
-		s, err := replicas.New(replicas.Config{Target: "a:1, b:2,a:1", Every: time.Second}, w.deps())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.Run(ctx) }()
-		<-s.Ready()
+		w := newWorld()
+		_, stop := running(t, w, "a:1, b:2,a:1")
 		if fmt.Sprint(w.open) != "map[a:1:true b:2:true]" {
 			t.Errorf("connections %v", w.open)
 		}
-		if _, err := s.ReadData(t.Context(), &materializerv1.ReadDataRequest{ObjectKey: "x"}); !errors.Is(err, fault.ErrNotFound) {
+		stop()
+	})
+	if _, err := New(config("nowhere"), Deps{}); err == nil {
+		t.Error("an address without a port is accepted")
+	}
+}
+
+// first answers the replica of two that an epoch's calls go to first, and the other one.
+func first(t *testing.T, s *Set, w *world) (first, second string) {
+	t.Helper()
+	err := table(t.Context(), s, "e")
+	w.reached()
+	if err.Error() == "a:1" {
+		return "a:1", "b:1"
+	}
+	return "b:1", "a:1"
+}
+
+func TestACallMovesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		b     behaviour
+		moves bool
+		least time.Duration // that the call takes until it arrives
+	}{
+		"from a closed port":      {gone, true, 0},
+		"from one that hangs":     {hangs, true, DefaultProbeTimeout},
+		"but not from an answer":  {refuses, false, 0},
+		"but not from a last one": {serves, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				s, stop := running(t, w, "a:1,b:1")
+				one, two := first(t, s, w)
+				w.make(c.b, one)
+				began := time.Now()
+				err := table(t.Context(), s, "e")
+				took := time.Since(began)
+				if moved := err.Error() == two; moved != c.moves {
+					t.Errorf("got %v from %v, moved %v", err, w.reached(), moved)
+				}
+				if took < c.least-DefaultProbeEvery || took > c.least+DefaultProbeEvery {
+					t.Errorf("took %s", took)
+				}
+				if !c.moves {
+					stop()
+					return
+				}
+				// Once it is known to be away, nobody tries it any more; once it is back, it has its share.
+				<-time.After(DefaultProbeEvery + DefaultProbeTimeout)
+				w.reached()
+				if err := table(t.Context(), s, "e"); err.Error() != two || len(w.reached()) != 1 {
+					t.Errorf("afterwards: %v", err)
+				}
+				w.make(serves, one)
+				<-time.After(DefaultProbeEvery + DefaultProbeTimeout)
+				if err := table(t.Context(), s, "e"); err.Error() != one {
+					t.Errorf("when it is back: %v", err)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+func TestOneThatLeavesGetsNoNewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s, stop := running(t, w, "a:1,b:1")
+		one, two := first(t, s, w)
+		w.make(drains, one)
+		<-time.After(DefaultProbeEvery)
+		synctest.Wait()
+		if err := table(t.Context(), s, "e"); err.Error() != two {
+			t.Errorf("got %v", err)
+		}
+		w.make(gone, two)
+		if err := table(t.Context(), s, "e"); err.Error() != one {
+			t.Errorf("when nobody else is there: %v", err)
+		}
+		stop()
+	})
+}
+
+func TestACallWaitsForAReplicaToComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.make(gone, "a:1", "b:1")
+		s, stop := running(t, w, "a:1,b:1")
+		time.AfterFunc(2*time.Second, func() { w.make(serves, "b:1") })
+		if err := table(t.Context(), s, "e"); err.Error() != "b:1" {
+			t.Errorf("got %v", err)
+		}
+		w.make(gone, "b:1")
+		began := time.Now()
+		if err := table(t.Context(), s, "e"); !errors.Is(err, fault.ErrUnavailable) || time.Since(began) < DefaultPatience {
+			t.Errorf("got %v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := table(ctx, s, "e"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's own end: %v", err)
+		}
+		stop()
+	})
+}
+
+func TestAStreamMovesOnBeforeItsFirstMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		b     behaviour
+		moves bool
+	}{
+		"from a closed port":           {gone, true},
+		"from one that hangs":          {hangs, true},
+		"from a broken connection":     {fallsOff, true},
+		"but not from an answer":       {refuses, false},
+		"but not once it has begun":    {breaks, false},
+		"and stays where it is served": {serves, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				s, stop := running(t, w, "a:1,b:1")
+				one := read(t, s, 0)
+				w.make(c.b, one)
+				stream, err := materializerv1.NewMaterializerServiceClient(s).ReadData(t.Context(), &materializerv1.ReadDataRequest{ObjectKey: key(0)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := stream.Recv()
+				switch {
+				case c.moves && (err != nil || string(resp.GetData()) == one):
+					t.Errorf("got %q, %v", resp.GetData(), err)
+				case c.b == refuses && (!errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), one)):
+					t.Errorf("got %v", err)
+				case c.b == breaks || c.b == serves:
+					if err != nil || string(resp.GetData()) != one {
+						t.Errorf("got %q, %v", resp.GetData(), err)
+					}
+				}
+				if _, err := stream.Recv(); c.b == breaks && !errors.Is(err, fault.ErrUnavailable) || c.moves && !errors.Is(err, io.EOF) {
+					t.Errorf("then %v", err)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+func TestAHeaderMovesOnToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s, stop := running(t, w, "a:1,b:1")
+		one := read(t, s, 0)
+		w.make(fallsOff, one)
+		stream, err := materializerv1.NewMaterializerServiceClient(s).ReadData(t.Context(), &materializerv1.ReadDataRequest{ObjectKey: key(0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Header(); err != nil {
 			t.Errorf("got %v", err)
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
-	if _, err := replicas.New(replicas.Config{Target: "nowhere", Every: time.Second}, replicas.Deps{}); err == nil {
-		t.Error("an address without a port is accepted")
-	}
+}
+
+// A call to a replica that goes down while it is answering ends at once, also where no other replica is.
+func TestAHangEndsWithTheReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s, stop := running(t, w, "a:1")
+		w.make(hangs, "a:1")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		time.AfterFunc(time.Minute, func() { w.make(serves, "a:1") })
+		began := time.Now()
+		err := table(ctx, s, "e")
+		if took := time.Since(began); took > time.Minute+DefaultPatience {
+			t.Errorf("%v after %s", err, took)
+		}
+		stop()
+	})
 }
