@@ -1,42 +1,42 @@
 // Package lru is a bounded cache of immutable things. It is a hint: nothing is correct because of it.
 package lru
 
-import (
-	"container/list"
-	"sync"
-)
+import "sync"
 
 // Cache keeps the most recently used values up to a total cost. Safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	mu    sync.Mutex
 	limit int64
 	used  int64
-	order *list.List // of *item, most recent first
-	items map[K]*list.Element
+	items map[K]*item[K, V]
+	// newest and oldest are the ends of the list by last use.
+	newest, oldest *item[K, V]
 }
 
 type item[K comparable, V any] struct {
-	key   K
-	value V
-	cost  int64
+	key          K
+	value        V
+	cost         int64
+	newer, older *item[K, V]
 }
 
 // New makes a cache for values of a total cost of limit. With a cost of 1 each, limit is how many are kept.
 func New[K comparable, V any](limit int64) *Cache[K, V] {
-	return &Cache[K, V]{limit: limit, order: list.New(), items: map[K]*list.Element{}}
+	return &Cache[K, V]{limit: limit, items: map[K]*item[K, V]{}}
 }
 
 // Get answers the value of key and counts as a use.
 func (c *Cache[K, V]) Get(key K) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.items[key]
+	it, ok := c.items[key]
 	if !ok {
 		var none V
 		return none, false
 	}
-	c.order.MoveToFront(e)
-	return e.Value.(*item[K, V]).value, true
+	c.unlink(it)
+	c.link(it)
+	return it.value, true
 }
 
 // Add keeps value, which costs cost, in place of the key's value before, and drops what was not used for longest.
@@ -44,16 +44,18 @@ func (c *Cache[K, V]) Get(key K) (V, bool) {
 func (c *Cache[K, V]) Add(key K, value V, cost int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.items[key]; ok {
-		c.drop(e)
+	if it, ok := c.items[key]; ok {
+		c.drop(it)
 	}
 	if cost > c.limit {
 		return
 	}
-	c.items[key] = c.order.PushFront(&item[K, V]{key, value, cost})
+	it := &item[K, V]{key: key, value: value, cost: cost}
+	c.items[key] = it
 	c.used += cost
+	c.link(it)
 	for c.used > c.limit {
-		c.drop(c.order.Back())
+		c.drop(c.oldest)
 	}
 }
 
@@ -61,9 +63,9 @@ func (c *Cache[K, V]) Add(key K, value V, cost int64) {
 func (c *Cache[K, V]) RemoveFunc(match func(K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, e := range c.items {
+	for key, it := range c.items {
 		if match(key) {
-			c.drop(e)
+			c.drop(it)
 		}
 	}
 }
@@ -75,9 +77,31 @@ func (c *Cache[K, V]) Size() (values int, cost int64) {
 	return len(c.items), c.used
 }
 
-func (c *Cache[K, V]) drop(e *list.Element) {
-	it := e.Value.(*item[K, V])
-	c.order.Remove(e)
+func (c *Cache[K, V]) drop(it *item[K, V]) {
+	c.unlink(it)
 	delete(c.items, it.key)
 	c.used -= it.cost
+}
+
+func (c *Cache[K, V]) link(it *item[K, V]) {
+	it.older, it.newer = c.newest, nil
+	if c.newest != nil {
+		c.newest.newer = it
+	} else {
+		c.oldest = it
+	}
+	c.newest = it
+}
+
+func (c *Cache[K, V]) unlink(it *item[K, V]) {
+	if it.newer != nil {
+		it.newer.older = it.older
+	} else {
+		c.newest = it.older
+	}
+	if it.older != nil {
+		it.older.newer = it.newer
+	} else {
+		c.oldest = it.newer
+	}
 }

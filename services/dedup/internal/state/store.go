@@ -11,10 +11,10 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/layout"
+	"github.com/frazil-io/frazil/libs/lru"
 	"github.com/frazil-io/frazil/libs/marks"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
 	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
-	"github.com/frazil-io/frazil/services/dedup/internal/lru"
 )
 
 // Store reads and writes state by its meaning. What it answers is shared with other callers: nobody may change

@@ -1,9 +1,11 @@
-package lru
+package lru_test
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/frazil-io/frazil/libs/lru"
 )
 
 // TestAgainstAList compares the cache with a slice in the order of use.
@@ -14,7 +16,7 @@ func TestAgainstAList(t *testing.T) {
 	}
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		c := New[int, int](20)
+		c := lru.New[int, int](20)
 		var want []entry // oldest first
 		for range 500 {
 			key := r.IntN(12)
@@ -50,8 +52,8 @@ func TestAgainstAList(t *testing.T) {
 				want = want[1:]
 			}
 		}
-		if len(c.items) != len(want) {
-			t.Fatalf("seed %d: %d items, want %d", seed, len(c.items), len(want))
+		if n, _ := c.Size(); n != len(want) {
+			t.Fatalf("seed %d: %d items, want %d", seed, n, len(want))
 		}
 	}
 }
