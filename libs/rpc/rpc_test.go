@@ -150,7 +150,11 @@ func TestAServiceThatIsAwayIsNotGivenAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cc.Close()
+	defer func() {
+		if err := cc.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	_, err = materializerv1.NewMaterializerServiceClient(cc).DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{})
 	if !errors.Is(err, fault.ErrUnavailable) || strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("got %v", err)

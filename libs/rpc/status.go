@@ -63,7 +63,7 @@ func Status(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // only a bare status passes
+	if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
 		return err
 	}
 	return status.Error(Code(err), err.Error())
@@ -123,10 +123,10 @@ func kindsOfCode(code codes.Code) []error {
 			return []error{k.kind}
 		}
 	}
-	switch code {
-	case codes.Canceled:
+	if code == codes.Canceled {
 		return []error{context.Canceled}
-	case codes.DeadlineExceeded:
+	}
+	if code == codes.DeadlineExceeded {
 		return []error{context.DeadlineExceeded, fault.ErrUnavailable}
 	}
 	return []error{fault.ErrUnavailable}
