@@ -22,6 +22,7 @@ func StartApicurio(t testing.TB) *Apicurio {
 	dir, addr := apicurio(t), FreeAddress(t)
 	a := &Apicurio{url: "http://" + addr}
 	p := start(t, "registry", t.TempDir(), java(java21, "384m", "-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port="+port(t, addr),
+		"-Dquarkus.management.host=127.0.0.1", "-Dquarkus.management.port="+port(t, FreeAddress(t)),
 		"-Dquarkus.log.level=WARN", `-Dquarkus.log.category."io.apicurio".level=WARN`, `-Dquarkus.log.category."apicurio-registry.access".level=WARN`,
 		"-jar", filepath.Join(dir, "quarkus-run.jar")))
 	Eventually(t, "registry answers", func() error {

@@ -14,17 +14,14 @@ import (
 	"time"
 )
 
-// Postgres is a PostgreSQL server with logical decoding and one database. Nobody needs a password.
+// Postgres is a PostgreSQL server with logical decoding. Nobody needs a password.
 type Postgres struct {
 	bin, dir, addr string
 	process        *process
 }
 
-// The names that a client of the server needs.
-const (
-	PostgresUser     = "postgres"
-	PostgresDatabase = "inv"
-)
+// PostgresUser owns the server; on Debian it is also the account that may run it.
+const PostgresUser = "postgres"
 
 // StartPostgres makes and starts a server from the machine's PostgreSQL. Its data goes when the test ends. The test is
 // skipped without a PostgreSQL, and as root without the account of Debian's package: the server refuses to run as root.
@@ -57,26 +54,37 @@ func StartPostgres(t testing.TB) *Postgres {
 		if err := p.process.running(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := p.psql("postgres", "-c", "SELECT 1")
+		_, err := p.psql(maintenance, "-c", "SELECT 1")
 		return err
 	})
-	p.run(t, "postgres", "-c", "CREATE DATABASE "+PostgresDatabase)
 	return p
+}
+
+// maintenance is the database that every server has.
+const maintenance = "postgres"
+
+// Create makes a database and runs scripts in it.
+func (p *Postgres) Create(t testing.TB, database string, files ...string) {
+	t.Helper()
+	p.run(t, maintenance, "-c", "CREATE DATABASE "+database)
+	for _, file := range files {
+		p.File(t, database, file)
+	}
 }
 
 // Port is the port on 127.0.0.1.
 func (p *Postgres) Port(t testing.TB) string { return port(t, p.addr) }
 
-// File runs a script; its first error fails the test.
-func (p *Postgres) File(t testing.TB, file string) {
+// File runs a script in a database; its first error fails the test.
+func (p *Postgres) File(t testing.TB, database, file string) {
 	t.Helper()
-	p.run(t, PostgresDatabase, "-f", file)
+	p.run(t, database, "-f", file)
 }
 
 // Query answers the rows of a statement, their columns separated by |.
-func (p *Postgres) Query(t testing.TB, sql string) []string {
+func (p *Postgres) Query(t testing.TB, database, sql string) []string {
 	t.Helper()
-	out := p.run(t, PostgresDatabase, "-c", sql)
+	out := p.run(t, database, "-c", sql)
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 

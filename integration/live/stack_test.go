@@ -24,6 +24,7 @@ var (
 
 // marker is the table that each stage writes to last; connector is also the prefix of the topics.
 const (
+	database  = "inv"
 	marker    = "stages"
 	connector = "live"
 )
@@ -41,6 +42,7 @@ func quoted(table string) string {
 // stack is everything between a database and the engines.
 type stack struct {
 	db       *harness.Postgres
+	registry *harness.Apicurio
 	connect  *harness.Connect
 	gateway  *harness.Frazil
 	kafka    *kgo.Client // reads the marker's topic, committed records only
@@ -55,13 +57,12 @@ func newStack(t *testing.T) *stack {
 	t.Helper()
 	harness.NeedFull(t, "a database, Kafka Connect and a schema registry are started")
 	s := &stack{db: harness.StartPostgres(t)}
-	s.db.File(t, "testdata/schema.sql")
-	s.db.File(t, "testdata/oracle.sql")
-	registry := harness.StartApicurio(t)
+	s.db.Create(t, database, "testdata/schema.sql", "testdata/oracle.sql")
+	s.registry = harness.StartApicurio(t)
 	broker := harness.StartKafka(t)
 	s.connect = harness.StartConnect(t, broker)
-	s.connect.Connector(t, connector, configuration(t, s.db, registry))
-	s.gateway = harness.StartFrazil(t, harness.Options{Brokers: broker.Addr(), Registry: registry.Confluent(), Config: gatewayConfig})
+	s.connect.Connector(t, connector, configuration(t, s.db, s.registry))
+	s.gateway = harness.StartFrazil(t, harness.Options{Brokers: broker.Addr(), Registry: s.registry.Confluent(), Config: gatewayConfig})
 	kafka, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()), kgo.ConsumeTopics(topic(marker)), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(time.Second), kgo.UnknownTopicRetries(-1))
 	if err != nil {
@@ -89,9 +90,10 @@ func configuration(t *testing.T, db *harness.Postgres, registry *harness.Apicuri
 		"database.port":               db.Port(t),
 		"database.user":               harness.PostgresUser,
 		"database.password":           "none",
-		"database.dbname":             harness.PostgresDatabase,
+		"database.dbname":             database,
 		"topic.prefix":                connector,
 		"plugin.name":                 "pgoutput",
+		"slot.name":                   connector, // a name for the whole server, and compose takes the default
 		"publication.autocreate.mode": "filtered",
 		"schema.include.list":         "inv",
 		// PostgreSQL 15 leaves generated columns out of what it decodes, but the connector's first scan has them.
@@ -124,7 +126,7 @@ func configuration(t *testing.T, db *harness.Postgres, registry *harness.Apicuri
 // by topic and partition, the last stable offset.
 func (s *stack) captured(t *testing.T) map[string]map[int32]int64 {
 	t.Helper()
-	s.db.Query(t, "INSERT INTO inv.stages DEFAULT VALUES")
+	s.db.Query(t, database, "INSERT INTO inv.stages DEFAULT VALUES")
 	s.stages++
 	// Debezium follows the order of the commits and writes with one transactional producer: when the marker's record is
 	// committed, so is every record before it. Its batches may be committed later in one partition than in another.
