@@ -173,8 +173,9 @@ func (s ServicesConfig) of(target Target) string {
 		return s.Catalog
 	case TargetMaterializer:
 		return s.Materializer
+	default:
+		return s.Dedup
 	}
-	return s.Dedup
 }
 
 // ListenConfig is the gRPC listeners of split mode, host:port.
@@ -327,8 +328,9 @@ func (c Config) splitAddresses(target Target) map[string]string {
 		return map[string]string{"services.dedup": s.Dedup, "services.listen.materializer": s.Listen.Materializer}
 	case TargetDedup:
 		return map[string]string{"services.materializer": s.Materializer, "services.listen.dedup": s.Listen.Dedup}
+	default: // everything is in one process
+		return nil
 	}
-	return nil
 }
 
 // loopback says whether every address of a target, "host:port", a list of them or dns:///host:port, is loopback.

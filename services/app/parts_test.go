@@ -25,7 +25,7 @@ func TestReadinessSaysWhy(t *testing.T) {
 		serving := make(chan struct{})
 		r.await("catalog", serving)
 		away := errors.New("no broker answered")
-		var answer error = away
+		answer := away
 		door := r.until("kafka", time.Second, slog.New(slog.NewTextHandler(&logs, nil)), func(context.Context) error { return answer })
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -80,9 +80,11 @@ func serveHTTP(name string, handler http.Handler, grace time.Duration, l net.Lis
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 		err := server.Shutdown(end)
-		<-failed
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = server.Close()
+		}
+		if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
 		}
 		if err != nil {
 			return fmt.Errorf("stop HTTP: %w", err)
