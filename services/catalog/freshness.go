@@ -18,6 +18,9 @@ import (
 // advanceGrace is what an Advance may take beyond the wait that was asked for.
 const advanceGrace = 2 * time.Second
 
+// confirmEvery is how often dedup is asked about a table that has not moved: its state may have been lost meanwhile.
+const confirmEvery = 10 * time.Second
+
 // outcome is what a flight brings home. began is set also when it failed.
 type outcome struct {
 	began  time.Time
@@ -61,7 +64,7 @@ func (s *Service) freshen(ctx context.Context, t *table) (answer, error) {
 	if err != nil {
 		return s.unseen(ctx, t, err)
 	}
-	if p.covers(o) {
+	if p.covers(o) && o.at.Sub(p.advanced) < confirmEvery {
 		return t.update(func(p *progress) {
 			p.checked, p.fresh, p.failing, p.answer.stale = o.at, o.at, false, staleness{}
 		}).answer, nil

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -64,30 +67,60 @@ func (s subject) uuid() uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(name))
 }
 
-// metadataFile names the metadata JSON of the record's version. The UUID covers everything outside the record that
-// shows in the bytes.
+// metadataFile names the metadata JSON of the record's version. The UUID covers everything that shows in the bytes: a
+// store that was set back counts the same versions again, for other records.
 func (s subject) metadataFile() string {
 	version := strconv.FormatUint(s.state.GetVersion(), 10)
-	outside := fmt.Sprintf("%s/%d/%d/%s", version, iceberg.Version, s.cfg.ListedSnapshots, s.cfg.Bucket)
+	h := digest{sha256.New()}
+	h.number(s.state.GetUpdatedMillis())
+	h.number(int64(s.state.GetCurrentSchemaId()))
+	h.number(int64(len(s.state.GetSchemasJson())))
+	for _, schema := range s.state.GetSchemasJson() {
+		h.text(string(schema))
+	}
+	tags := s.state.GetTags()
+	h.number(int64(len(tags)))
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		h.text(tag)
+		h.number(tags[tag])
+	}
+	for _, snap := range s.state.GetSnapshots() {
+		h.snapshot(snap)
+		h.number(snap.GetTimestampMillis())
+	}
+	outside := fmt.Sprintf("%s/%d/%d/%s/%x", version, iceberg.Version, s.cfg.ListedSnapshots, s.cfg.Bucket, h.Sum(nil))
 	return version + "-" + uuid.NewSHA1(s.uuid(), []byte(outside)).String() + ".metadata.json"
 }
 
 // listFile names the manifest list of a snapshot.
 func (s subject) listFile(snap *dedupv1.Snapshot) string {
-	h := sha256.New()
-	number := func(v int64) { h.Write(binary.BigEndian.AppendUint64(nil, uint64(v))) }
-	text := func(v string) { number(int64(len(v))); h.Write([]byte(v)) }
-	text(s.uuid().String())
-	text(s.cfg.Bucket)
-	number(iceberg.Version)
-	number(snap.GetId())
-	number(snap.GetParentId())
-	number(int64(snap.GetSchemaId()))
-	for _, g := range snap.GetGroups() {
-		text(g.GetName())
-		number(g.GetAddedSnapshotId())
-	}
+	h := digest{sha256.New()}
+	h.text(s.uuid().String())
+	h.text(s.cfg.Bucket)
+	h.number(iceberg.Version)
+	h.snapshot(snap)
 	return fmt.Sprintf("snap-%d-%s.avro", snap.GetId(), objectname.Word(h.Sum(nil), listHashLen))
+}
+
+// digest hashes values one after the other, so that no two lists of them look alike.
+type digest struct{ hash.Hash }
+
+func (h digest) number(v int64) { h.Write(binary.BigEndian.AppendUint64(nil, uint64(v))) }
+
+func (h digest) text(v string) {
+	h.number(int64(len(v)))
+	h.Write([]byte(v))
+}
+
+// snapshot hashes what a manifest list is made of.
+func (h digest) snapshot(snap *dedupv1.Snapshot) {
+	h.number(snap.GetId())
+	h.number(snap.GetParentId())
+	h.number(int64(snap.GetSchemaId()))
+	for _, g := range snap.GetGroups() {
+		h.text(g.GetName())
+		h.number(g.GetAddedSnapshotId())
+	}
 }
 
 // manifestID is what a manifest is rendered from, beside the dialect.

@@ -27,8 +27,8 @@ func (s *Service) Advance(ctx context.Context, req *dedupv1.AdvanceRequest) (*de
 	in.at = s.deps.Clock()
 	t := s.table(in.topic.ID)
 	in = t.observe(in)
-	if rec := t.settled(&in); rec != nil {
-		return s.fresh(ctx, rec)
+	if resp, err := s.settled(ctx, t, &in); resp != nil || err != nil {
+		return resp, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, time.Duration(max(0, req.GetWaitMillis()))*time.Millisecond)
 	defer cancel()

@@ -135,6 +135,7 @@ func (t *table) settle(s sighting, rec *state.Record, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done, t.rec, t.freshAt = &s, rec, now
+	t.seen.known = max(t.seen.known, rec.Version)
 }
 
 // unsettle forgets what settle remembered.
