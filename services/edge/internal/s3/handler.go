@@ -6,14 +6,12 @@ package s3
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/frazil-io/frazil/libs/objectname"
 	"github.com/frazil-io/frazil/services/edge/internal/authn"
 	"github.com/frazil-io/frazil/services/edge/internal/object"
 	"github.com/frazil-io/frazil/services/edge/internal/observe"
@@ -217,25 +215,12 @@ func subresource(query url.Values) string {
 	return ""
 }
 
-// allowed checks the scope of the credentials: one view of one table, metadata and delete files of one dialect.
+// allowed checks the scope of the credentials: one view of one table. The dialect does not count: DuckDB (1.5.5)
+// keeps one secret per table location, which the dialects share, so that reading both warehouses in one process would
+// fail. See docs/adr/0016-credentials-cover-all-dialects.md.
 func allowed(c vend.Claims, key string) error {
-	denied := refuse(http.StatusForbidden, "AccessDenied", "Access Denied: the credentials are for another table, view or dialect.")
 	if c.Prefix == "" || !strings.HasPrefix(key, c.Prefix) {
-		return denied
-	}
-	obj, err := objectname.Parse(key)
-	if err != nil {
-		return fmt.Errorf("parse object key: %w", err)
-	}
-	switch o := obj.(type) {
-	case objectname.Metadata:
-		if o.Dialect != c.Warehouse {
-			return denied
-		}
-	case objectname.Deletes:
-		if o.Dialect != c.Warehouse {
-			return denied
-		}
+		return refuse(http.StatusForbidden, "AccessDenied", "Access Denied: the credentials are for another table or view.")
 	}
 	return nil
 }

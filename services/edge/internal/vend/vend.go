@@ -38,7 +38,8 @@ var (
 	ErrExpired = errors.New("credentials have expired")
 )
 
-// Scope is what credentials are good for: reading the objects of one view of one table in one dialect.
+// Scope is what credentials are good for: reading the objects of one view of one table. Warehouse tells them apart and
+// is not checked.
 type Scope struct {
 	Principal string
 	Warehouse string // the dialect
