@@ -249,6 +249,9 @@ func (s *Service) advanced(ctx context.Context, t *table, o *observation, resp *
 	}
 	last := t.view()
 	t.update(func(p *progress) {
+		if p.known && p.answer.epoch == a.epoch {
+			a.version = max(a.version, p.answer.version) // tags were changed meanwhile
+		}
 		p.known, p.answer, p.topicID, p.failing = true, a, o.topic.ID, false
 		p.checked, p.advanced, p.logs = o.at, s.now(), nil
 		if a.stale.since.IsZero() {

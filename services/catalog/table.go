@@ -58,7 +58,7 @@ type slowFacts struct {
 }
 
 // table is what is remembered of a topic that was loaded. Losing it costs one Advance. All changes to it but
-// touch are made by the topic's one running flight.
+// touch, uncover and those of UpdateTags are made by the topic's one running flight.
 type table struct {
 	topic string
 

@@ -81,6 +81,9 @@ type TokenConfig struct {
 	// Tables are globs over table names (orders_*) or, with a dot, over namespace.table (kafka.orders_*). What
 	// matches none is hidden: it answers 404 and is in no listing. At least one; "*" is everything.
 	Tables []string `yaml:"tables"`
+	// Write lets the holder set and remove tags of these tables. Default false. With auth.mode none everybody on
+	// this machine may.
+	Write bool `yaml:"write"`
 }
 
 // CredentialsConfig is about the vended S3 credentials.

@@ -90,7 +90,7 @@ func (s *Service) authenticator() (*authn.Authenticator, error) {
 	}
 	tokens := make([]authn.Token, len(s.cfg.Auth.Tokens))
 	for i, t := range s.cfg.Auth.Tokens {
-		tokens[i] = authn.Token{Secret: t.Token.Reveal(), Principal: t.Principal, Tables: t.Tables}
+		tokens[i] = authn.Token{Secret: t.Token.Reveal(), Principal: t.Principal, Tables: t.Tables, Write: t.Write}
 	}
 	return authn.WithTokens(tokens)
 }

@@ -31,6 +31,8 @@ func PlaceOf(req any) string {
 		return string(r.GetTopic().GetTopicId())
 	case *dedupv1.GetTableRequest:
 		return r.GetStateEpoch()
+	case *dedupv1.UpdateTagsRequest:
+		return r.GetStateEpoch()
 	case *dedupv1.GetManifestGroupRequest:
 		return r.GetName()
 	case *dedupv1.DescribeDataFileRequest:
@@ -38,6 +40,8 @@ func PlaceOf(req any) string {
 	case *dedupv1.ReadDeletesRequest:
 		return ofObject(r.GetObjectKey())
 	case *catalogv1.LoadTableRequest:
+		return r.GetTable()
+	case *catalogv1.UpdateTagsRequest:
 		return r.GetTable()
 	case *catalogv1.ReadMetadataRequest:
 		return ofObject(r.GetObjectKey())

@@ -16,7 +16,7 @@ func (p *Publisher) retire(rec *state.Record, gone func(state.SnapshotRef) bool)
 	bucket := int64(-1)
 	for i, ref := range slices.Backward(rec.Snapshots) {
 		current := i == len(rec.Snapshots)-1
-		if current || p.keeps(rec, ref, now, &bucket) && !gone(ref) {
+		if current || p.keeps(rec, ref, now-rec.Snapshots[i+1].TimeMs, &bucket) && !gone(ref) {
 			kept = append(kept, ref)
 		}
 	}
@@ -28,9 +28,9 @@ func (p *Publisher) retire(rec *state.Record, gone func(state.SnapshotRef) bool)
 	})
 }
 
-// keeps decides by age. bucket is the interval of the last one that was kept for its interval.
-func (p *Publisher) keeps(rec *state.Record, ref state.SnapshotRef, now int64, bucket *int64) bool {
-	age := now - ref.TimeMs
+// keeps decides by age, milliseconds since the snapshot was the current one: until then queries begin on it. bucket is
+// the interval of the last one that was kept for its interval.
+func (p *Publisher) keeps(rec *state.Record, ref state.SnapshotRef, age int64, bucket *int64) bool {
 	at := ref.TimeMs / max(1, p.Retention.Every.Milliseconds())
 	switch {
 	case rec.Tagged(ref.ID), age < p.Retention.Dense.Milliseconds():

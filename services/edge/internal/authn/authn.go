@@ -22,17 +22,30 @@ type Token struct {
 	Principal string
 	// Tables are globs over table names or, where they hold a dot, over namespace.table.
 	Tables []string
+	// Write: the holder may tag the tables of this token.
+	Write bool
 }
 
 // Principal is somebody who was recognised. The zero value may see nothing.
 type Principal struct {
 	Name   string
 	tables []string
+	writes []string // globs like tables
 }
 
 // Sees reports whether the principal may know of a table at all.
-func (p Principal) Sees(namespace, table string) bool {
-	for _, glob := range p.tables {
+func (p Principal) Sees(namespace, table string) bool { return anyMatches(p.tables, namespace, table) }
+
+// MayWrite reports whether the principal may change what Frazil keeps of a table beside its topic: its tags.
+func (p Principal) MayWrite(namespace, table string) bool {
+	return anyMatches(p.writes, namespace, table)
+}
+
+// Writes reports whether there can be a table that the principal may write.
+func (p Principal) Writes() bool { return len(p.writes) > 0 }
+
+func anyMatches(globs []string, namespace, table string) bool {
+	for _, glob := range globs {
 		name := table
 		if strings.Contains(glob, ".") {
 			name = namespace + "." + table
@@ -56,9 +69,10 @@ type entry struct {
 	principal Principal
 }
 
-// Open recognises everybody as Anonymous, who sees everything.
+// Open recognises everybody as Anonymous, who sees everything and may write it. It is for loopback only.
 func Open() *Authenticator {
-	return &Authenticator{open: true, byName: map[string]Principal{Anonymous: {Name: Anonymous, tables: []string{"*"}}}}
+	all := []string{"*"}
+	return &Authenticator{open: true, byName: map[string]Principal{Anonymous: {Name: Anonymous, tables: all, writes: all}}}
 }
 
 // WithTokens recognises the holders of the tokens. Two tokens of one principal see the tables of both.
@@ -79,6 +93,9 @@ func WithTokens(tokens []Token) (*Authenticator, error) {
 		p := a.byName[t.Principal]
 		p.Name = t.Principal
 		p.tables = append(p.tables[:len(p.tables):len(p.tables)], t.Tables...)
+		if t.Write {
+			p.writes = append(p.writes[:len(p.writes):len(p.writes)], t.Tables...)
+		}
 		a.byName[t.Principal] = p
 	}
 	for _, t := range tokens {

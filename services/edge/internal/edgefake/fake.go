@@ -57,6 +57,7 @@ type Backend struct {
 	objects map[string][]byte
 	version int
 	calls   map[string]int
+	tagged  *catalogv1.UpdateTagsRequest
 }
 
 // New starts the fake's servers; they end with the test.
@@ -151,6 +152,13 @@ func (b *Backend) publish() {
 		b.Put(list, []byte("manifest list of "+dialect))
 		b.Put(b.MetadataKey(dialect), fmt.Appendf(nil, `{"location":%q,"current-snapshot-id":7,"snapshots":[{"snapshot-id":7,"manifest-list":"s3://%s/%s"}]}`, Location(), Bucket, list))
 	}
+}
+
+// Tagged is the last request of UpdateTags; nil: there was none.
+func (b *Backend) Tagged() *catalogv1.UpdateTagsRequest {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tagged
 }
 
 // Calls is how often a method was called.
@@ -268,6 +276,22 @@ func (c *catalog) LoadTable(ctx context.Context, r *catalogv1.LoadTableRequest) 
 		resp.MetadataJson = data
 	}
 	return resp, nil
+}
+
+// UpdateTags implements the service: it remembers the request and answers the metadata as it is.
+func (c *catalog) UpdateTags(ctx context.Context, r *catalogv1.UpdateTagsRequest) (*catalogv1.UpdateTagsResponse, error) {
+	if err := c.b.enter(ctx, "UpdateTags", r.GetTable()); err != nil {
+		return nil, err
+	}
+	if err := c.b.hasTable(r.GetNamespace(), r.GetTable()); err != nil {
+		return nil, err
+	}
+	c.b.mu.Lock()
+	c.b.tagged = r
+	c.b.mu.Unlock()
+	key := c.b.MetadataKey(r.GetWarehouse())
+	data, err := c.b.object(key)
+	return &catalogv1.UpdateTagsResponse{MetadataLocation: "s3://" + Bucket + "/" + key, MetadataJson: data}, err
 }
 
 // ReadMetadata implements the service.

@@ -1,5 +1,5 @@
-// Package rest is the Iceberg REST catalog: the read-only part of the specification, and a clear refusal for the
-// rest of it.
+// Package rest is the Iceberg REST catalog: the read-only part of the specification, tags, and a clear refusal for
+// the rest of it.
 //
 // Source of the rules: Apache Iceberg, open-api/rest-catalog-open-api.yaml. Where a client needs more than that, the
 // line names it.

@@ -36,7 +36,7 @@ func (h *Handler) getConfig(q *request) error {
 	}
 	q.w.Header().Set("Content-Type", "application/json")
 	writeJSON(q.w, http.StatusOK, map[string]any{
-		"defaults": defaults, "overrides": overrides, "endpoints": Endpoints(),
+		"defaults": defaults, "overrides": overrides, "endpoints": Endpoints(q.principal.Writes()),
 	})
 	return nil
 }

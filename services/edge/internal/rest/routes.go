@@ -15,10 +15,11 @@ type route struct {
 	serve     func(*request) error
 }
 
-// Endpoints is what /v1/config says that the catalog can do; clients refuse everything else themselves.
-func Endpoints() []string {
+// Endpoints is what /v1/config says that the catalog can do; clients refuse everything else themselves. writes: for a
+// principal that may write some table.
+func Endpoints(writes bool) []string {
 	const ns, table, view = "/v1/{prefix}/namespaces", "/v1/{prefix}/namespaces/{namespace}/tables", "/v1/{prefix}/namespaces/{namespace}/views"
-	return []string{
+	out := []string{
 		"GET " + ns,
 		"GET " + ns + "/{namespace}",
 		"HEAD " + ns + "/{namespace}",
@@ -31,6 +32,10 @@ func Endpoints() []string {
 		"GET " + view + "/{view}",
 		"HEAD " + view + "/{view}",
 	}
+	if writes {
+		out = append(out, "POST "+table+"/{table}")
+	}
+	return out
 }
 
 func (h *Handler) table() []route {
@@ -58,7 +63,7 @@ func (h *Handler) table() []route {
 	add("POST", ns+"/register", "registerTable", readOnly)
 	add("GET", table, "loadTable", h.loadTable)
 	add("HEAD", table, "tableExists", h.tableExists)
-	add("POST", table, "updateTable", readOnly)
+	add("POST", table, "updateTable", h.updateTable)
 	add("DELETE", table, "dropTable", readOnly)
 	add("POST", table+"/unregister", "unregisterTable", readOnly)
 	add("GET", table+"/credentials", "loadCredentials", h.loadCredentials)

@@ -522,6 +522,254 @@ func (x *LoadTableResponse) GetTopic() string {
 	return ""
 }
 
+type UpdateTagsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The dialect: "v2" or "v3".
+	Warehouse string `protobuf:"bytes,1,opt,name=warehouse,proto3" json:"warehouse,omitempty"`
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Table     string `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"`
+	// If set, the UUID that the table must have.
+	TableUuid     string            `protobuf:"bytes,4,opt,name=table_uuid,json=tableUuid,proto3" json:"table_uuid,omitempty"`
+	Changes       []*TagChange      `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`
+	Requirements  []*RefRequirement `protobuf:"bytes,6,rep,name=requirements,proto3" json:"requirements,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateTagsRequest) Reset() {
+	*x = UpdateTagsRequest{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateTagsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateTagsRequest) ProtoMessage() {}
+
+func (x *UpdateTagsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateTagsRequest.ProtoReflect.Descriptor instead.
+func (*UpdateTagsRequest) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UpdateTagsRequest) GetWarehouse() string {
+	if x != nil {
+		return x.Warehouse
+	}
+	return ""
+}
+
+func (x *UpdateTagsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *UpdateTagsRequest) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *UpdateTagsRequest) GetTableUuid() string {
+	if x != nil {
+		return x.TableUuid
+	}
+	return ""
+}
+
+func (x *UpdateTagsRequest) GetChanges() []*TagChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *UpdateTagsRequest) GetRequirements() []*RefRequirement {
+	if x != nil {
+		return x.Requirements
+	}
+	return nil
+}
+
+// TagChange sets a tag to a listed snapshot, or removes it.
+type TagChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 256 bytes, not "main".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 0 removes the tag; removing one that is not there changes nothing.
+	SnapshotId    int64 `protobuf:"varint,2,opt,name=snapshot_id,json=snapshotId,proto3" json:"snapshot_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagChange) Reset() {
+	*x = TagChange{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagChange) ProtoMessage() {}
+
+func (x *TagChange) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagChange.ProtoReflect.Descriptor instead.
+func (*TagChange) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TagChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TagChange) GetSnapshotId() int64 {
+	if x != nil {
+		return x.SnapshotId
+	}
+	return 0
+}
+
+// RefRequirement says where a ref must stand for changes to be made.
+type RefRequirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tag, or "main": the current snapshot.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 0: there must be no such ref.
+	SnapshotId    int64 `protobuf:"varint,2,opt,name=snapshot_id,json=snapshotId,proto3" json:"snapshot_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefRequirement) Reset() {
+	*x = RefRequirement{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefRequirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefRequirement) ProtoMessage() {}
+
+func (x *RefRequirement) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefRequirement.ProtoReflect.Descriptor instead.
+func (*RefRequirement) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RefRequirement) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RefRequirement) GetSnapshotId() int64 {
+	if x != nil {
+		return x.SnapshotId
+	}
+	return 0
+}
+
+type UpdateTagsResponse struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	MetadataLocation string                 `protobuf:"bytes,1,opt,name=metadata_location,json=metadataLocation,proto3" json:"metadata_location,omitempty"`
+	MetadataJson     []byte                 `protobuf:"bytes,2,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *UpdateTagsResponse) Reset() {
+	*x = UpdateTagsResponse{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateTagsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateTagsResponse) ProtoMessage() {}
+
+func (x *UpdateTagsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateTagsResponse.ProtoReflect.Descriptor instead.
+func (*UpdateTagsResponse) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *UpdateTagsResponse) GetMetadataLocation() string {
+	if x != nil {
+		return x.MetadataLocation
+	}
+	return ""
+}
+
+func (x *UpdateTagsResponse) GetMetadataJson() []byte {
+	if x != nil {
+		return x.MetadataJson
+	}
+	return nil
+}
+
 type ReadMetadataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ObjectKey     string                 `protobuf:"bytes,1,opt,name=object_key,json=objectKey,proto3" json:"object_key,omitempty"`
@@ -531,7 +779,7 @@ type ReadMetadataRequest struct {
 
 func (x *ReadMetadataRequest) Reset() {
 	*x = ReadMetadataRequest{}
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[9]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +791,7 @@ func (x *ReadMetadataRequest) String() string {
 func (*ReadMetadataRequest) ProtoMessage() {}
 
 func (x *ReadMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[9]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +804,7 @@ func (x *ReadMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMetadataRequest.ProtoReflect.Descriptor instead.
 func (*ReadMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{9}
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadMetadataRequest) GetObjectKey() string {
@@ -576,7 +824,7 @@ type ReadMetadataResponse struct {
 
 func (x *ReadMetadataResponse) Reset() {
 	*x = ReadMetadataResponse{}
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[10]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +836,7 @@ func (x *ReadMetadataResponse) String() string {
 func (*ReadMetadataResponse) ProtoMessage() {}
 
 func (x *ReadMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[10]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +849,7 @@ func (x *ReadMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMetadataResponse.ProtoReflect.Descriptor instead.
 func (*ReadMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{10}
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadMetadataResponse) GetData() []byte {
@@ -627,7 +875,7 @@ type ResolveEpochRequest struct {
 
 func (x *ResolveEpochRequest) Reset() {
 	*x = ResolveEpochRequest{}
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[11]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +887,7 @@ func (x *ResolveEpochRequest) String() string {
 func (*ResolveEpochRequest) ProtoMessage() {}
 
 func (x *ResolveEpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[11]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +900,7 @@ func (x *ResolveEpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEpochRequest.ProtoReflect.Descriptor instead.
 func (*ResolveEpochRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{11}
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResolveEpochRequest) GetStateEpoch() string {
@@ -673,7 +921,7 @@ type ResolveEpochResponse struct {
 
 func (x *ResolveEpochResponse) Reset() {
 	*x = ResolveEpochResponse{}
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[12]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +933,7 @@ func (x *ResolveEpochResponse) String() string {
 func (*ResolveEpochResponse) ProtoMessage() {}
 
 func (x *ResolveEpochResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[12]
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +946,7 @@ func (x *ResolveEpochResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveEpochResponse.ProtoReflect.Descriptor instead.
 func (*ResolveEpochResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{12}
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResolveEpochResponse) GetTable() string {
@@ -760,7 +1008,26 @@ const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
 	"\blocation\x18\x03 \x01(\tR\blocation\x12\x1f\n" +
 	"\vstate_epoch\x18\x04 \x01(\tR\n" +
 	"stateEpoch\x12\x14\n" +
-	"\x05topic\x18\x05 \x01(\tR\x05topic\"4\n" +
+	"\x05topic\x18\x05 \x01(\tR\x05topic\"\x83\x02\n" +
+	"\x11UpdateTagsRequest\x12\x1c\n" +
+	"\twarehouse\x18\x01 \x01(\tR\twarehouse\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05table\x18\x03 \x01(\tR\x05table\x12\x1d\n" +
+	"\n" +
+	"table_uuid\x18\x04 \x01(\tR\ttableUuid\x126\n" +
+	"\achanges\x18\x05 \x03(\v2\x1c.frazil.catalog.v1.TagChangeR\achanges\x12E\n" +
+	"\frequirements\x18\x06 \x03(\v2!.frazil.catalog.v1.RefRequirementR\frequirements\"@\n" +
+	"\tTagChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vsnapshot_id\x18\x02 \x01(\x03R\n" +
+	"snapshotId\"E\n" +
+	"\x0eRefRequirement\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vsnapshot_id\x18\x02 \x01(\x03R\n" +
+	"snapshotId\"f\n" +
+	"\x12UpdateTagsResponse\x12+\n" +
+	"\x11metadata_location\x18\x01 \x01(\tR\x10metadataLocation\x12#\n" +
+	"\rmetadata_json\x18\x02 \x01(\fR\fmetadataJson\"4\n" +
 	"\x13ReadMetadataRequest\x12\x1d\n" +
 	"\n" +
 	"object_key\x18\x01 \x01(\tR\tobjectKey\"M\n" +
@@ -773,13 +1040,15 @@ const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x14ResolveEpochResponse\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1b\n" +
-	"\tcheck_key\x18\x03 \x01(\fR\bcheckKey2\xca\x04\n" +
+	"\tcheck_key\x18\x03 \x01(\fR\bcheckKey2\xa5\x05\n" +
 	"\x0eCatalogService\x12e\n" +
 	"\x0eListNamespaces\x12(.frazil.catalog.v1.ListNamespacesRequest\x1a).frazil.catalog.v1.ListNamespacesResponse\x12Y\n" +
 	"\n" +
 	"ListTables\x12$.frazil.catalog.v1.ListTablesRequest\x1a%.frazil.catalog.v1.ListTablesResponse\x12\\\n" +
 	"\vTableExists\x12%.frazil.catalog.v1.TableExistsRequest\x1a&.frazil.catalog.v1.TableExistsResponse\x12V\n" +
-	"\tLoadTable\x12#.frazil.catalog.v1.LoadTableRequest\x1a$.frazil.catalog.v1.LoadTableResponse\x12_\n" +
+	"\tLoadTable\x12#.frazil.catalog.v1.LoadTableRequest\x1a$.frazil.catalog.v1.LoadTableResponse\x12Y\n" +
+	"\n" +
+	"UpdateTags\x12$.frazil.catalog.v1.UpdateTagsRequest\x1a%.frazil.catalog.v1.UpdateTagsResponse\x12_\n" +
 	"\fReadMetadata\x12&.frazil.catalog.v1.ReadMetadataRequest\x1a'.frazil.catalog.v1.ReadMetadataResponse\x12_\n" +
 	"\fResolveEpoch\x12&.frazil.catalog.v1.ResolveEpochRequest\x1a'.frazil.catalog.v1.ResolveEpochResponseB\xd1\x01\n" +
 	"\x15com.frazil.catalog.v1B\fCatalogProtoP\x01ZDgithub.com/frazil-io/frazil/proto/gen/go/frazil/catalog/v1;catalogv1\xa2\x02\x03FCX\xaa\x02\x11Frazil.Catalog.V1\xca\x02\x11Frazil\\Catalog\\V1\xe2\x02\x1dFrazil\\Catalog\\V1\\GPBMetadata\xea\x02\x13Frazil::Catalog::V1b\x06proto3"
@@ -796,7 +1065,7 @@ func file_frazil_catalog_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_frazil_catalog_v1_catalog_proto_rawDescData
 }
 
-var file_frazil_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_frazil_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_frazil_catalog_v1_catalog_proto_goTypes = []any{
 	(*ListNamespacesRequest)(nil),  // 0: frazil.catalog.v1.ListNamespacesRequest
 	(*ListNamespacesResponse)(nil), // 1: frazil.catalog.v1.ListNamespacesResponse
@@ -807,30 +1076,38 @@ var file_frazil_catalog_v1_catalog_proto_goTypes = []any{
 	(*TableExistsResponse)(nil),    // 6: frazil.catalog.v1.TableExistsResponse
 	(*LoadTableRequest)(nil),       // 7: frazil.catalog.v1.LoadTableRequest
 	(*LoadTableResponse)(nil),      // 8: frazil.catalog.v1.LoadTableResponse
-	(*ReadMetadataRequest)(nil),    // 9: frazil.catalog.v1.ReadMetadataRequest
-	(*ReadMetadataResponse)(nil),   // 10: frazil.catalog.v1.ReadMetadataResponse
-	(*ResolveEpochRequest)(nil),    // 11: frazil.catalog.v1.ResolveEpochRequest
-	(*ResolveEpochResponse)(nil),   // 12: frazil.catalog.v1.ResolveEpochResponse
+	(*UpdateTagsRequest)(nil),      // 9: frazil.catalog.v1.UpdateTagsRequest
+	(*TagChange)(nil),              // 10: frazil.catalog.v1.TagChange
+	(*RefRequirement)(nil),         // 11: frazil.catalog.v1.RefRequirement
+	(*UpdateTagsResponse)(nil),     // 12: frazil.catalog.v1.UpdateTagsResponse
+	(*ReadMetadataRequest)(nil),    // 13: frazil.catalog.v1.ReadMetadataRequest
+	(*ReadMetadataResponse)(nil),   // 14: frazil.catalog.v1.ReadMetadataResponse
+	(*ResolveEpochRequest)(nil),    // 15: frazil.catalog.v1.ResolveEpochRequest
+	(*ResolveEpochResponse)(nil),   // 16: frazil.catalog.v1.ResolveEpochResponse
 }
 var file_frazil_catalog_v1_catalog_proto_depIdxs = []int32{
 	4,  // 0: frazil.catalog.v1.ListTablesResponse.tables:type_name -> frazil.catalog.v1.TableName
-	0,  // 1: frazil.catalog.v1.CatalogService.ListNamespaces:input_type -> frazil.catalog.v1.ListNamespacesRequest
-	2,  // 2: frazil.catalog.v1.CatalogService.ListTables:input_type -> frazil.catalog.v1.ListTablesRequest
-	5,  // 3: frazil.catalog.v1.CatalogService.TableExists:input_type -> frazil.catalog.v1.TableExistsRequest
-	7,  // 4: frazil.catalog.v1.CatalogService.LoadTable:input_type -> frazil.catalog.v1.LoadTableRequest
-	9,  // 5: frazil.catalog.v1.CatalogService.ReadMetadata:input_type -> frazil.catalog.v1.ReadMetadataRequest
-	11, // 6: frazil.catalog.v1.CatalogService.ResolveEpoch:input_type -> frazil.catalog.v1.ResolveEpochRequest
-	1,  // 7: frazil.catalog.v1.CatalogService.ListNamespaces:output_type -> frazil.catalog.v1.ListNamespacesResponse
-	3,  // 8: frazil.catalog.v1.CatalogService.ListTables:output_type -> frazil.catalog.v1.ListTablesResponse
-	6,  // 9: frazil.catalog.v1.CatalogService.TableExists:output_type -> frazil.catalog.v1.TableExistsResponse
-	8,  // 10: frazil.catalog.v1.CatalogService.LoadTable:output_type -> frazil.catalog.v1.LoadTableResponse
-	10, // 11: frazil.catalog.v1.CatalogService.ReadMetadata:output_type -> frazil.catalog.v1.ReadMetadataResponse
-	12, // 12: frazil.catalog.v1.CatalogService.ResolveEpoch:output_type -> frazil.catalog.v1.ResolveEpochResponse
-	7,  // [7:13] is the sub-list for method output_type
-	1,  // [1:7] is the sub-list for method input_type
-	1,  // [1:1] is the sub-list for extension type_name
-	1,  // [1:1] is the sub-list for extension extendee
-	0,  // [0:1] is the sub-list for field type_name
+	10, // 1: frazil.catalog.v1.UpdateTagsRequest.changes:type_name -> frazil.catalog.v1.TagChange
+	11, // 2: frazil.catalog.v1.UpdateTagsRequest.requirements:type_name -> frazil.catalog.v1.RefRequirement
+	0,  // 3: frazil.catalog.v1.CatalogService.ListNamespaces:input_type -> frazil.catalog.v1.ListNamespacesRequest
+	2,  // 4: frazil.catalog.v1.CatalogService.ListTables:input_type -> frazil.catalog.v1.ListTablesRequest
+	5,  // 5: frazil.catalog.v1.CatalogService.TableExists:input_type -> frazil.catalog.v1.TableExistsRequest
+	7,  // 6: frazil.catalog.v1.CatalogService.LoadTable:input_type -> frazil.catalog.v1.LoadTableRequest
+	9,  // 7: frazil.catalog.v1.CatalogService.UpdateTags:input_type -> frazil.catalog.v1.UpdateTagsRequest
+	13, // 8: frazil.catalog.v1.CatalogService.ReadMetadata:input_type -> frazil.catalog.v1.ReadMetadataRequest
+	15, // 9: frazil.catalog.v1.CatalogService.ResolveEpoch:input_type -> frazil.catalog.v1.ResolveEpochRequest
+	1,  // 10: frazil.catalog.v1.CatalogService.ListNamespaces:output_type -> frazil.catalog.v1.ListNamespacesResponse
+	3,  // 11: frazil.catalog.v1.CatalogService.ListTables:output_type -> frazil.catalog.v1.ListTablesResponse
+	6,  // 12: frazil.catalog.v1.CatalogService.TableExists:output_type -> frazil.catalog.v1.TableExistsResponse
+	8,  // 13: frazil.catalog.v1.CatalogService.LoadTable:output_type -> frazil.catalog.v1.LoadTableResponse
+	12, // 14: frazil.catalog.v1.CatalogService.UpdateTags:output_type -> frazil.catalog.v1.UpdateTagsResponse
+	14, // 15: frazil.catalog.v1.CatalogService.ReadMetadata:output_type -> frazil.catalog.v1.ReadMetadataResponse
+	16, // 16: frazil.catalog.v1.CatalogService.ResolveEpoch:output_type -> frazil.catalog.v1.ResolveEpochResponse
+	10, // [10:17] is the sub-list for method output_type
+	3,  // [3:10] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_frazil_catalog_v1_catalog_proto_init() }
@@ -844,7 +1121,7 @@ func file_frazil_catalog_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_catalog_v1_catalog_proto_rawDesc), len(file_frazil_catalog_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

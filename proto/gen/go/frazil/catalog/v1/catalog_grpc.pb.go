@@ -25,6 +25,7 @@ const (
 	CatalogService_ListTables_FullMethodName     = "/frazil.catalog.v1.CatalogService/ListTables"
 	CatalogService_TableExists_FullMethodName    = "/frazil.catalog.v1.CatalogService/TableExists"
 	CatalogService_LoadTable_FullMethodName      = "/frazil.catalog.v1.CatalogService/LoadTable"
+	CatalogService_UpdateTags_FullMethodName     = "/frazil.catalog.v1.CatalogService/UpdateTags"
 	CatalogService_ReadMetadata_FullMethodName   = "/frazil.catalog.v1.CatalogService/ReadMetadata"
 	CatalogService_ResolveEpoch_FullMethodName   = "/frazil.catalog.v1.CatalogService/ResolveEpoch"
 )
@@ -45,6 +46,9 @@ type CatalogServiceClient interface {
 	// table. InvalidArgument: the topic cannot be served. Unavailable: no snapshot yet, or Kafka is away and
 	// nothing was ever published.
 	LoadTable(ctx context.Context, in *LoadTableRequest, opts ...grpc.CallOption) (*LoadTableResponse, error)
+	// UpdateTags changes tags of a table, all of them or none, and answers its metadata afterwards. NotFound: no such
+	// namespace or table. InvalidArgument: a change that cannot be made, and why. Aborted: a requirement is not met.
+	UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error)
 	// ReadMetadata answers a metadata object (metadata JSON, manifest list, manifest) whole, by object key.
 	ReadMetadata(ctx context.Context, in *ReadMetadataRequest, opts ...grpc.CallOption) (*ReadMetadataResponse, error)
 	// ResolveEpoch answers what an edge needs to check object names of a state epoch. NotFound: unknown.
@@ -100,6 +104,16 @@ func (c *catalogServiceClient) LoadTable(ctx context.Context, in *LoadTableReque
 	return out, nil
 }
 
+func (c *catalogServiceClient) UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateTagsResponse)
+	err := c.cc.Invoke(ctx, CatalogService_UpdateTags_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *catalogServiceClient) ReadMetadata(ctx context.Context, in *ReadMetadataRequest, opts ...grpc.CallOption) (*ReadMetadataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReadMetadataResponse)
@@ -136,6 +150,9 @@ type CatalogServiceServer interface {
 	// table. InvalidArgument: the topic cannot be served. Unavailable: no snapshot yet, or Kafka is away and
 	// nothing was ever published.
 	LoadTable(context.Context, *LoadTableRequest) (*LoadTableResponse, error)
+	// UpdateTags changes tags of a table, all of them or none, and answers its metadata afterwards. NotFound: no such
+	// namespace or table. InvalidArgument: a change that cannot be made, and why. Aborted: a requirement is not met.
+	UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error)
 	// ReadMetadata answers a metadata object (metadata JSON, manifest list, manifest) whole, by object key.
 	ReadMetadata(context.Context, *ReadMetadataRequest) (*ReadMetadataResponse, error)
 	// ResolveEpoch answers what an edge needs to check object names of a state epoch. NotFound: unknown.
@@ -162,6 +179,9 @@ func (UnimplementedCatalogServiceServer) TableExists(context.Context, *TableExis
 }
 func (UnimplementedCatalogServiceServer) LoadTable(context.Context, *LoadTableRequest) (*LoadTableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LoadTable not implemented")
+}
+func (UnimplementedCatalogServiceServer) UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateTags not implemented")
 }
 func (UnimplementedCatalogServiceServer) ReadMetadata(context.Context, *ReadMetadataRequest) (*ReadMetadataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadMetadata not implemented")
@@ -262,6 +282,24 @@ func _CatalogService_LoadTable_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogService_UpdateTags_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateTagsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogServiceServer).UpdateTags(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogService_UpdateTags_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogServiceServer).UpdateTags(ctx, req.(*UpdateTagsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CatalogService_ReadMetadata_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReadMetadataRequest)
 	if err := dec(in); err != nil {
@@ -320,6 +358,10 @@ var CatalogService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LoadTable",
 			Handler:    _CatalogService_LoadTable_Handler,
+		},
+		{
+			MethodName: "UpdateTags",
+			Handler:    _CatalogService_UpdateTags_Handler,
 		},
 		{
 			MethodName: "ReadMetadata",

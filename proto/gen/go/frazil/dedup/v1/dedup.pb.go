@@ -725,6 +725,222 @@ func (x *GetTableResponse) GetState() *TableState {
 	return nil
 }
 
+// TagChange sets a tag to a kept snapshot, or removes it.
+type TagChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 256 bytes, not "main".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 0 removes the tag; removing one that is not there changes nothing.
+	SnapshotId    int64 `protobuf:"varint,2,opt,name=snapshot_id,json=snapshotId,proto3" json:"snapshot_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagChange) Reset() {
+	*x = TagChange{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagChange) ProtoMessage() {}
+
+func (x *TagChange) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagChange.ProtoReflect.Descriptor instead.
+func (*TagChange) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TagChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TagChange) GetSnapshotId() int64 {
+	if x != nil {
+		return x.SnapshotId
+	}
+	return 0
+}
+
+// RefRequirement says where a ref must stand for changes to be made.
+type RefRequirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tag, or "main": the current snapshot.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 0: there must be no such ref.
+	SnapshotId    int64 `protobuf:"varint,2,opt,name=snapshot_id,json=snapshotId,proto3" json:"snapshot_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefRequirement) Reset() {
+	*x = RefRequirement{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefRequirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefRequirement) ProtoMessage() {}
+
+func (x *RefRequirement) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefRequirement.ProtoReflect.Descriptor instead.
+func (*RefRequirement) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RefRequirement) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RefRequirement) GetSnapshotId() int64 {
+	if x != nil {
+		return x.SnapshotId
+	}
+	return 0
+}
+
+// UpdateTagsRequest names a state epoch and what to change, in order, if every requirement is met.
+type UpdateTagsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	StateEpoch    string                 `protobuf:"bytes,1,opt,name=state_epoch,json=stateEpoch,proto3" json:"state_epoch,omitempty"`
+	Changes       []*TagChange           `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	Requirements  []*RefRequirement      `protobuf:"bytes,3,rep,name=requirements,proto3" json:"requirements,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateTagsRequest) Reset() {
+	*x = UpdateTagsRequest{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateTagsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateTagsRequest) ProtoMessage() {}
+
+func (x *UpdateTagsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateTagsRequest.ProtoReflect.Descriptor instead.
+func (*UpdateTagsRequest) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateTagsRequest) GetStateEpoch() string {
+	if x != nil {
+		return x.StateEpoch
+	}
+	return ""
+}
+
+func (x *UpdateTagsRequest) GetChanges() []*TagChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *UpdateTagsRequest) GetRequirements() []*RefRequirement {
+	if x != nil {
+		return x.Requirements
+	}
+	return nil
+}
+
+// UpdateTagsResponse is the state afterwards.
+type UpdateTagsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         *TableState            `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateTagsResponse) Reset() {
+	*x = UpdateTagsResponse{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateTagsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateTagsResponse) ProtoMessage() {}
+
+func (x *UpdateTagsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateTagsResponse.ProtoReflect.Descriptor instead.
+func (*UpdateTagsResponse) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *UpdateTagsResponse) GetState() *TableState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 // GetManifestGroupRequest names a group of a state epoch.
 type GetManifestGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -736,7 +952,7 @@ type GetManifestGroupRequest struct {
 
 func (x *GetManifestGroupRequest) Reset() {
 	*x = GetManifestGroupRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +964,7 @@ func (x *GetManifestGroupRequest) String() string {
 func (*GetManifestGroupRequest) ProtoMessage() {}
 
 func (x *GetManifestGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +977,7 @@ func (x *GetManifestGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetManifestGroupRequest.ProtoReflect.Descriptor instead.
 func (*GetManifestGroupRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{9}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetManifestGroupRequest) GetStateEpoch() string {
@@ -788,7 +1004,7 @@ type GetManifestGroupResponse struct {
 
 func (x *GetManifestGroupResponse) Reset() {
 	*x = GetManifestGroupResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +1016,7 @@ func (x *GetManifestGroupResponse) String() string {
 func (*GetManifestGroupResponse) ProtoMessage() {}
 
 func (x *GetManifestGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +1029,7 @@ func (x *GetManifestGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetManifestGroupResponse.ProtoReflect.Descriptor instead.
 func (*GetManifestGroupResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{10}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetManifestGroupResponse) GetEntries() []*ManifestEntry {
@@ -845,7 +1061,7 @@ type ManifestEntry struct {
 
 func (x *ManifestEntry) Reset() {
 	*x = ManifestEntry{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +1073,7 @@ func (x *ManifestEntry) String() string {
 func (*ManifestEntry) ProtoMessage() {}
 
 func (x *ManifestEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +1086,7 @@ func (x *ManifestEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestEntry.ProtoReflect.Descriptor instead.
 func (*ManifestEntry) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{11}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ManifestEntry) GetPartition() int32 {
@@ -958,7 +1174,7 @@ type DeleteEntry struct {
 
 func (x *DeleteEntry) Reset() {
 	*x = DeleteEntry{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1186,7 @@ func (x *DeleteEntry) String() string {
 func (*DeleteEntry) ProtoMessage() {}
 
 func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1199,7 @@ func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntry.ProtoReflect.Descriptor instead.
 func (*DeleteEntry) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{12}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteEntry) GetE() int64 {
@@ -1024,7 +1240,7 @@ type DescribeDataFileRequest struct {
 
 func (x *DescribeDataFileRequest) Reset() {
 	*x = DescribeDataFileRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1252,7 @@ func (x *DescribeDataFileRequest) String() string {
 func (*DescribeDataFileRequest) ProtoMessage() {}
 
 func (x *DescribeDataFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1265,7 @@ func (x *DescribeDataFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeDataFileRequest.ProtoReflect.Descriptor instead.
 func (*DescribeDataFileRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{13}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DescribeDataFileRequest) GetObjectKey() string {
@@ -1071,7 +1287,7 @@ type DescribeDataFileResponse struct {
 
 func (x *DescribeDataFileResponse) Reset() {
 	*x = DescribeDataFileResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1299,7 @@ func (x *DescribeDataFileResponse) String() string {
 func (*DescribeDataFileResponse) ProtoMessage() {}
 
 func (x *DescribeDataFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1312,7 @@ func (x *DescribeDataFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeDataFileResponse.ProtoReflect.Descriptor instead.
 func (*DescribeDataFileResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{14}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DescribeDataFileResponse) GetTable() *v1.TableSpec {
@@ -1126,7 +1342,7 @@ type ReadDeletesRequest struct {
 
 func (x *ReadDeletesRequest) Reset() {
 	*x = ReadDeletesRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1354,7 @@ func (x *ReadDeletesRequest) String() string {
 func (*ReadDeletesRequest) ProtoMessage() {}
 
 func (x *ReadDeletesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1367,7 @@ func (x *ReadDeletesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDeletesRequest.ProtoReflect.Descriptor instead.
 func (*ReadDeletesRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{15}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadDeletesRequest) GetObjectKey() string {
@@ -1185,7 +1401,7 @@ type ReadDeletesResponse struct {
 
 func (x *ReadDeletesResponse) Reset() {
 	*x = ReadDeletesResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1413,7 @@ func (x *ReadDeletesResponse) String() string {
 func (*ReadDeletesResponse) ProtoMessage() {}
 
 func (x *ReadDeletesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1426,7 @@ func (x *ReadDeletesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDeletesResponse.ProtoReflect.Descriptor instead.
 func (*ReadDeletesResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{16}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadDeletesResponse) GetData() []byte {
@@ -1288,6 +1504,21 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"stateEpoch\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\"E\n" +
 	"\x10GetTableResponse\x121\n" +
+	"\x05state\x18\x01 \x01(\v2\x1b.frazil.dedup.v1.TableStateR\x05state\"@\n" +
+	"\tTagChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vsnapshot_id\x18\x02 \x01(\x03R\n" +
+	"snapshotId\"E\n" +
+	"\x0eRefRequirement\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vsnapshot_id\x18\x02 \x01(\x03R\n" +
+	"snapshotId\"\xaf\x01\n" +
+	"\x11UpdateTagsRequest\x12\x1f\n" +
+	"\vstate_epoch\x18\x01 \x01(\tR\n" +
+	"stateEpoch\x124\n" +
+	"\achanges\x18\x02 \x03(\v2\x1a.frazil.dedup.v1.TagChangeR\achanges\x12C\n" +
+	"\frequirements\x18\x03 \x03(\v2\x1f.frazil.dedup.v1.RefRequirementR\frequirements\"G\n" +
+	"\x12UpdateTagsResponse\x121\n" +
 	"\x05state\x18\x01 \x01(\v2\x1b.frazil.dedup.v1.TableStateR\x05state\"N\n" +
 	"\x17GetManifestGroupRequest\x12\x1f\n" +
 	"\vstate_epoch\x18\x01 \x01(\tR\n" +
@@ -1325,10 +1556,12 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\")\n" +
 	"\x13ReadDeletesResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\xdb\x03\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\xb2\x04\n" +
 	"\fDedupService\x12L\n" +
 	"\aAdvance\x12\x1f.frazil.dedup.v1.AdvanceRequest\x1a .frazil.dedup.v1.AdvanceResponse\x12O\n" +
-	"\bGetTable\x12 .frazil.dedup.v1.GetTableRequest\x1a!.frazil.dedup.v1.GetTableResponse\x12g\n" +
+	"\bGetTable\x12 .frazil.dedup.v1.GetTableRequest\x1a!.frazil.dedup.v1.GetTableResponse\x12U\n" +
+	"\n" +
+	"UpdateTags\x12\".frazil.dedup.v1.UpdateTagsRequest\x1a#.frazil.dedup.v1.UpdateTagsResponse\x12g\n" +
 	"\x10GetManifestGroup\x12(.frazil.dedup.v1.GetManifestGroupRequest\x1a).frazil.dedup.v1.GetManifestGroupResponse\x12g\n" +
 	"\x10DescribeDataFile\x12(.frazil.dedup.v1.DescribeDataFileRequest\x1a).frazil.dedup.v1.DescribeDataFileResponse\x12Z\n" +
 	"\vReadDeletes\x12#.frazil.dedup.v1.ReadDeletesRequest\x1a$.frazil.dedup.v1.ReadDeletesResponse0\x01B\xc1\x01\n" +
@@ -1347,7 +1580,7 @@ func file_frazil_dedup_v1_dedup_proto_rawDescGZIP() []byte {
 	return file_frazil_dedup_v1_dedup_proto_rawDescData
 }
 
-var file_frazil_dedup_v1_dedup_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_frazil_dedup_v1_dedup_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_frazil_dedup_v1_dedup_proto_goTypes = []any{
 	(*LogState)(nil),                 // 0: frazil.dedup.v1.LogState
 	(*AdvanceRequest)(nil),           // 1: frazil.dedup.v1.AdvanceRequest
@@ -1358,50 +1591,59 @@ var file_frazil_dedup_v1_dedup_proto_goTypes = []any{
 	(*GroupRef)(nil),                 // 6: frazil.dedup.v1.GroupRef
 	(*GetTableRequest)(nil),          // 7: frazil.dedup.v1.GetTableRequest
 	(*GetTableResponse)(nil),         // 8: frazil.dedup.v1.GetTableResponse
-	(*GetManifestGroupRequest)(nil),  // 9: frazil.dedup.v1.GetManifestGroupRequest
-	(*GetManifestGroupResponse)(nil), // 10: frazil.dedup.v1.GetManifestGroupResponse
-	(*ManifestEntry)(nil),            // 11: frazil.dedup.v1.ManifestEntry
-	(*DeleteEntry)(nil),              // 12: frazil.dedup.v1.DeleteEntry
-	(*DescribeDataFileRequest)(nil),  // 13: frazil.dedup.v1.DescribeDataFileRequest
-	(*DescribeDataFileResponse)(nil), // 14: frazil.dedup.v1.DescribeDataFileResponse
-	(*ReadDeletesRequest)(nil),       // 15: frazil.dedup.v1.ReadDeletesRequest
-	(*ReadDeletesResponse)(nil),      // 16: frazil.dedup.v1.ReadDeletesResponse
-	nil,                              // 17: frazil.dedup.v1.TableState.TagsEntry
-	(*v1.TopicRef)(nil),              // 18: frazil.types.v1.TopicRef
-	(*v1.ColumnBounds)(nil),          // 19: frazil.types.v1.ColumnBounds
-	(*v1.TableSpec)(nil),             // 20: frazil.types.v1.TableSpec
-	(*v1.RowGroup)(nil),              // 21: frazil.types.v1.RowGroup
+	(*TagChange)(nil),                // 9: frazil.dedup.v1.TagChange
+	(*RefRequirement)(nil),           // 10: frazil.dedup.v1.RefRequirement
+	(*UpdateTagsRequest)(nil),        // 11: frazil.dedup.v1.UpdateTagsRequest
+	(*UpdateTagsResponse)(nil),       // 12: frazil.dedup.v1.UpdateTagsResponse
+	(*GetManifestGroupRequest)(nil),  // 13: frazil.dedup.v1.GetManifestGroupRequest
+	(*GetManifestGroupResponse)(nil), // 14: frazil.dedup.v1.GetManifestGroupResponse
+	(*ManifestEntry)(nil),            // 15: frazil.dedup.v1.ManifestEntry
+	(*DeleteEntry)(nil),              // 16: frazil.dedup.v1.DeleteEntry
+	(*DescribeDataFileRequest)(nil),  // 17: frazil.dedup.v1.DescribeDataFileRequest
+	(*DescribeDataFileResponse)(nil), // 18: frazil.dedup.v1.DescribeDataFileResponse
+	(*ReadDeletesRequest)(nil),       // 19: frazil.dedup.v1.ReadDeletesRequest
+	(*ReadDeletesResponse)(nil),      // 20: frazil.dedup.v1.ReadDeletesResponse
+	nil,                              // 21: frazil.dedup.v1.TableState.TagsEntry
+	(*v1.TopicRef)(nil),              // 22: frazil.types.v1.TopicRef
+	(*v1.ColumnBounds)(nil),          // 23: frazil.types.v1.ColumnBounds
+	(*v1.TableSpec)(nil),             // 24: frazil.types.v1.TableSpec
+	(*v1.RowGroup)(nil),              // 25: frazil.types.v1.RowGroup
 }
 var file_frazil_dedup_v1_dedup_proto_depIdxs = []int32{
-	18, // 0: frazil.dedup.v1.AdvanceRequest.topic:type_name -> frazil.types.v1.TopicRef
+	22, // 0: frazil.dedup.v1.AdvanceRequest.topic:type_name -> frazil.types.v1.TopicRef
 	0,  // 1: frazil.dedup.v1.AdvanceRequest.logs:type_name -> frazil.dedup.v1.LogState
 	3,  // 2: frazil.dedup.v1.AdvanceResponse.state:type_name -> frazil.dedup.v1.TableState
-	18, // 3: frazil.dedup.v1.TableState.topic:type_name -> frazil.types.v1.TopicRef
+	22, // 3: frazil.dedup.v1.TableState.topic:type_name -> frazil.types.v1.TopicRef
 	4,  // 4: frazil.dedup.v1.TableState.snapshots:type_name -> frazil.dedup.v1.Snapshot
-	17, // 5: frazil.dedup.v1.TableState.tags:type_name -> frazil.dedup.v1.TableState.TagsEntry
+	21, // 5: frazil.dedup.v1.TableState.tags:type_name -> frazil.dedup.v1.TableState.TagsEntry
 	5,  // 6: frazil.dedup.v1.Snapshot.cut:type_name -> frazil.dedup.v1.PartitionCut
 	6,  // 7: frazil.dedup.v1.Snapshot.groups:type_name -> frazil.dedup.v1.GroupRef
 	3,  // 8: frazil.dedup.v1.GetTableResponse.state:type_name -> frazil.dedup.v1.TableState
-	11, // 9: frazil.dedup.v1.GetManifestGroupResponse.entries:type_name -> frazil.dedup.v1.ManifestEntry
-	19, // 10: frazil.dedup.v1.ManifestEntry.columns:type_name -> frazil.types.v1.ColumnBounds
-	12, // 11: frazil.dedup.v1.ManifestEntry.deletes:type_name -> frazil.dedup.v1.DeleteEntry
-	20, // 12: frazil.dedup.v1.DescribeDataFileResponse.table:type_name -> frazil.types.v1.TableSpec
-	21, // 13: frazil.dedup.v1.DescribeDataFileResponse.row_groups:type_name -> frazil.types.v1.RowGroup
-	1,  // 14: frazil.dedup.v1.DedupService.Advance:input_type -> frazil.dedup.v1.AdvanceRequest
-	7,  // 15: frazil.dedup.v1.DedupService.GetTable:input_type -> frazil.dedup.v1.GetTableRequest
-	9,  // 16: frazil.dedup.v1.DedupService.GetManifestGroup:input_type -> frazil.dedup.v1.GetManifestGroupRequest
-	13, // 17: frazil.dedup.v1.DedupService.DescribeDataFile:input_type -> frazil.dedup.v1.DescribeDataFileRequest
-	15, // 18: frazil.dedup.v1.DedupService.ReadDeletes:input_type -> frazil.dedup.v1.ReadDeletesRequest
-	2,  // 19: frazil.dedup.v1.DedupService.Advance:output_type -> frazil.dedup.v1.AdvanceResponse
-	8,  // 20: frazil.dedup.v1.DedupService.GetTable:output_type -> frazil.dedup.v1.GetTableResponse
-	10, // 21: frazil.dedup.v1.DedupService.GetManifestGroup:output_type -> frazil.dedup.v1.GetManifestGroupResponse
-	14, // 22: frazil.dedup.v1.DedupService.DescribeDataFile:output_type -> frazil.dedup.v1.DescribeDataFileResponse
-	16, // 23: frazil.dedup.v1.DedupService.ReadDeletes:output_type -> frazil.dedup.v1.ReadDeletesResponse
-	19, // [19:24] is the sub-list for method output_type
-	14, // [14:19] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	9,  // 9: frazil.dedup.v1.UpdateTagsRequest.changes:type_name -> frazil.dedup.v1.TagChange
+	10, // 10: frazil.dedup.v1.UpdateTagsRequest.requirements:type_name -> frazil.dedup.v1.RefRequirement
+	3,  // 11: frazil.dedup.v1.UpdateTagsResponse.state:type_name -> frazil.dedup.v1.TableState
+	15, // 12: frazil.dedup.v1.GetManifestGroupResponse.entries:type_name -> frazil.dedup.v1.ManifestEntry
+	23, // 13: frazil.dedup.v1.ManifestEntry.columns:type_name -> frazil.types.v1.ColumnBounds
+	16, // 14: frazil.dedup.v1.ManifestEntry.deletes:type_name -> frazil.dedup.v1.DeleteEntry
+	24, // 15: frazil.dedup.v1.DescribeDataFileResponse.table:type_name -> frazil.types.v1.TableSpec
+	25, // 16: frazil.dedup.v1.DescribeDataFileResponse.row_groups:type_name -> frazil.types.v1.RowGroup
+	1,  // 17: frazil.dedup.v1.DedupService.Advance:input_type -> frazil.dedup.v1.AdvanceRequest
+	7,  // 18: frazil.dedup.v1.DedupService.GetTable:input_type -> frazil.dedup.v1.GetTableRequest
+	11, // 19: frazil.dedup.v1.DedupService.UpdateTags:input_type -> frazil.dedup.v1.UpdateTagsRequest
+	13, // 20: frazil.dedup.v1.DedupService.GetManifestGroup:input_type -> frazil.dedup.v1.GetManifestGroupRequest
+	17, // 21: frazil.dedup.v1.DedupService.DescribeDataFile:input_type -> frazil.dedup.v1.DescribeDataFileRequest
+	19, // 22: frazil.dedup.v1.DedupService.ReadDeletes:input_type -> frazil.dedup.v1.ReadDeletesRequest
+	2,  // 23: frazil.dedup.v1.DedupService.Advance:output_type -> frazil.dedup.v1.AdvanceResponse
+	8,  // 24: frazil.dedup.v1.DedupService.GetTable:output_type -> frazil.dedup.v1.GetTableResponse
+	12, // 25: frazil.dedup.v1.DedupService.UpdateTags:output_type -> frazil.dedup.v1.UpdateTagsResponse
+	14, // 26: frazil.dedup.v1.DedupService.GetManifestGroup:output_type -> frazil.dedup.v1.GetManifestGroupResponse
+	18, // 27: frazil.dedup.v1.DedupService.DescribeDataFile:output_type -> frazil.dedup.v1.DescribeDataFileResponse
+	20, // 28: frazil.dedup.v1.DedupService.ReadDeletes:output_type -> frazil.dedup.v1.ReadDeletesResponse
+	23, // [23:29] is the sub-list for method output_type
+	17, // [17:23] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_frazil_dedup_v1_dedup_proto_init() }
@@ -1415,7 +1657,7 @@ func file_frazil_dedup_v1_dedup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_dedup_v1_dedup_proto_rawDesc), len(file_frazil_dedup_v1_dedup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	DedupService_Advance_FullMethodName          = "/frazil.dedup.v1.DedupService/Advance"
 	DedupService_GetTable_FullMethodName         = "/frazil.dedup.v1.DedupService/GetTable"
+	DedupService_UpdateTags_FullMethodName       = "/frazil.dedup.v1.DedupService/UpdateTags"
 	DedupService_GetManifestGroup_FullMethodName = "/frazil.dedup.v1.DedupService/GetManifestGroup"
 	DedupService_DescribeDataFile_FullMethodName = "/frazil.dedup.v1.DedupService/DescribeDataFile"
 	DedupService_ReadDeletes_FullMethodName      = "/frazil.dedup.v1.DedupService/ReadDeletes"
@@ -42,6 +43,10 @@ type DedupServiceClient interface {
 	// GetTable answers the state of a state epoch, never starting work. Idempotent. NotFound: no such epoch.
 	// FailedPrecondition: the epoch was replaced, or that version is no longer held; the message says why.
 	GetTable(ctx context.Context, in *GetTableRequest, opts ...grpc.CallOption) (*GetTableResponse, error)
+	// UpdateTags changes tags of a state epoch, all of them or none, and answers the state afterwards. Idempotent but
+	// for its requirements. NotFound: no such epoch. InvalidArgument: a change that cannot be made, and why.
+	// Aborted: a requirement is not met. FailedPrecondition: the epoch was replaced.
+	UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error)
 	// GetManifestGroup answers an immutable list of entries by its content name. Idempotent.
 	GetManifestGroup(ctx context.Context, in *GetManifestGroupRequest, opts ...grpc.CallOption) (*GetManifestGroupResponse, error)
 	// DescribeDataFile answers what is needed to serve a data file. Never starts work. Idempotent.
@@ -74,6 +79,16 @@ func (c *dedupServiceClient) GetTable(ctx context.Context, in *GetTableRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetTableResponse)
 	err := c.cc.Invoke(ctx, DedupService_GetTable_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *dedupServiceClient) UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateTagsResponse)
+	err := c.cc.Invoke(ctx, DedupService_UpdateTags_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +148,10 @@ type DedupServiceServer interface {
 	// GetTable answers the state of a state epoch, never starting work. Idempotent. NotFound: no such epoch.
 	// FailedPrecondition: the epoch was replaced, or that version is no longer held; the message says why.
 	GetTable(context.Context, *GetTableRequest) (*GetTableResponse, error)
+	// UpdateTags changes tags of a state epoch, all of them or none, and answers the state afterwards. Idempotent but
+	// for its requirements. NotFound: no such epoch. InvalidArgument: a change that cannot be made, and why.
+	// Aborted: a requirement is not met. FailedPrecondition: the epoch was replaced.
+	UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error)
 	// GetManifestGroup answers an immutable list of entries by its content name. Idempotent.
 	GetManifestGroup(context.Context, *GetManifestGroupRequest) (*GetManifestGroupResponse, error)
 	// DescribeDataFile answers what is needed to serve a data file. Never starts work. Idempotent.
@@ -156,6 +175,9 @@ func (UnimplementedDedupServiceServer) Advance(context.Context, *AdvanceRequest)
 }
 func (UnimplementedDedupServiceServer) GetTable(context.Context, *GetTableRequest) (*GetTableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTable not implemented")
+}
+func (UnimplementedDedupServiceServer) UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateTags not implemented")
 }
 func (UnimplementedDedupServiceServer) GetManifestGroup(context.Context, *GetManifestGroupRequest) (*GetManifestGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetManifestGroup not implemented")
@@ -223,6 +245,24 @@ func _DedupService_GetTable_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DedupService_UpdateTags_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateTagsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DedupServiceServer).UpdateTags(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DedupService_UpdateTags_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DedupServiceServer).UpdateTags(ctx, req.(*UpdateTagsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DedupService_GetManifestGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetManifestGroupRequest)
 	if err := dec(in); err != nil {
@@ -284,6 +324,10 @@ var DedupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetTable",
 			Handler:    _DedupService_GetTable_Handler,
+		},
+		{
+			MethodName: "UpdateTags",
+			Handler:    _DedupService_UpdateTags_Handler,
 		},
 		{
 			MethodName: "GetManifestGroup",
