@@ -11,6 +11,8 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -38,18 +40,65 @@ type Store struct {
 }
 
 // Open opens or makes the store in dir. fault.ErrUnavailable: another process holds it, or the disk does not
-// answer; fault.ErrCorrupt: what is there does not verify.
+// answer or is full; fault.ErrCorrupt: what is there does not verify.
 func Open(dir string, log *slog.Logger) (*Store, error) {
-	return open(dir, &pebble.Options{Logger: logger{log}})
+	return open(dir, &pebble.Options{Logger: logger{log}}, retryPause)
 }
 
-func open(dir string, opts *pebble.Options) (*Store, error) {
+func open(dir string, opts *pebble.Options, pause time.Duration) (*Store, error) {
+	t := &troubles{log: opts.Logger, pause: pause, many: make(chan error, 1)}
 	opts.FormatMajorVersion = pebble.FormatWALSyncChunks
-	db, err := pebble.Open(dir, opts)
-	if err != nil {
+	opts.EventListener = &pebble.EventListener{BackgroundError: t.add}
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		db, err := pebble.Open(dir, opts)
+		done <- opened{db, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, fmt.Errorf("open state: %w", kind(o.err))
+		}
+		return &Store{db: o.db, seed: maphash.MakeSeed()}, nil
+	case err := <-t.many:
+		// Pebble cannot be told to stop: it holds the directory until the disk lets it finish.
+		go func() {
+			if o := <-done; o.err == nil {
+				_ = o.db.Close() // nothing was written to it
+			}
+		}()
 		return nil, fmt.Errorf("open state: %w", kind(err))
 	}
-	return &Store{db: db, seed: maphash.MakeSeed()}, nil
+}
+
+const (
+	retryPause   = 100 * time.Millisecond
+	manyTroubles = 10
+)
+
+// troubles paces what Pebble does in the background. Pebble tries a flush that failed again at once and for ever,
+// also inside its Open: on a full disk that is all that the process would do, without a word to whoever waits.
+type troubles struct {
+	log   pebble.Logger
+	pause time.Duration
+	many  chan error // the manyTroubles-th failure; room for one
+	count atomic.Int64
+}
+
+// add takes in a failure. Pebble goes on when it returns.
+func (t *troubles) add(err error) {
+	n := t.count.Add(1)
+	if n%manyTroubles == 1 {
+		t.log.Errorf("background work fails, and is tried again: %v", err)
+	}
+	if n == manyTroubles {
+		t.many <- err
+	}
+	time.Sleep(t.pause)
 }
 
 // Close releases the directory. No call may be under way or follow.

@@ -3,10 +3,15 @@ package diskstore
 import (
 	"errors"
 	"log/slog"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/chainstore/chainstoretest"
@@ -21,7 +26,7 @@ type crashing struct {
 
 func openOn(t *testing.T, disk *vfs.MemFS) *crashing {
 	t.Helper()
-	s, err := open("state", &pebble.Options{FS: disk, Logger: logger{slog.New(slog.DiscardHandler)}})
+	s, err := open("state", &pebble.Options{FS: disk, Logger: logger{slog.New(slog.DiscardHandler)}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +61,44 @@ func TestOneProcessHoldsADirectory(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A log that was left by a kill is flushed before the store opens.
+func TestAFullDiskDoesNotHoldTheOpening(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	s := openOn(t, disk)
+	if _, err := s.CompareAndSet(t.Context(), "a", 0, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	killed := disk.CrashClone(vfs.CrashCloneCfg{})
+	var full errorfs.Toggle
+	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".sst") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	full.On()
+	opts := &pebble.Options{FS: errorfs.Wrap(killed, &full), Logger: logger{slog.New(slog.DiscardHandler)}}
+	if _, err := open("state", opts, time.Millisecond); !errors.Is(err, fault.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("open on a full disk: %v, want unavailable and why", err)
+	}
+	full.Off()
+	// The opening that was given up ends by itself, and lets the directory go.
+	for {
+		s, err := open("state", &pebble.Options{FS: killed, Logger: logger{slog.New(slog.DiscardHandler)}}, 0)
+		if err != nil {
+			runtime.Gosched()
+			continue
+		}
+		if got, _, err := s.Get(t.Context(), "a"); err != nil || string(got) != "1" {
+			t.Errorf("after the disk has room: %q, %v", got, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		return
 	}
 }
 
