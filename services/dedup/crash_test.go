@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/frazil-io/frazil/libs/chainstore/chainstoretest"
 	"github.com/frazil-io/frazil/libs/chainstore/diskstore"
 	"github.com/frazil-io/frazil/libs/chainstore/memstore"
+	"github.com/frazil-io/frazil/libs/fsys"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
@@ -103,6 +105,8 @@ func TestKillOnDisk(t *testing.T) {
 	}
 }
 
+var errKilled = errors.New("the process was killed")
+
 func killAt(t *testing.T, n int, open func() chainstore.Store, reopen func(chainstore.Store) chainstore.Store) bool {
 	t.Helper()
 	w := newWorld(t, 2)
@@ -111,10 +115,18 @@ func killAt(t *testing.T, n int, open func() chainstore.Store, reopen func(chain
 	faulty := chainstoretest.NewFaulty(inner)
 	faulty.StopAfter(n)
 	w.store = faulty
+	// A process that is killed at a write of the store writes nothing to its disk after it.
+	w.disk.Fail(func(fsys.Op, string) error {
+		if faulty.Stopped() {
+			return errKilled
+		}
+		return nil
+	})
 	w.start()
 	r := rand.New(rand.NewPCG(11, 3))
 	stopped := lived(w, r)
 	w.stop()
+	w.disk.Fail(nil)
 	w.disk.Crash()
 	w.store = reopen(inner)
 	before := published(w)

@@ -41,6 +41,13 @@ func (f *Faulty) StopAfter(n int) {
 	f.limit = n
 }
 
+// Stopped reports whether the last write that StopAfter lets through has gone through.
+func (f *Faulty) Stopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limit == 0
+}
+
 // Writes is the number of writes that went through.
 func (f *Faulty) Writes() int {
 	f.mu.Lock()
