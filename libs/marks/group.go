@@ -19,32 +19,6 @@ type Group struct {
 	lowest, highest kafkapos.Offset
 }
 
-// Fold makes a group of the marks of parts, which are of one chunk, whose older event is a row of the view
-// with the given row classes and whose newer offset lies in between. It answers nil if there is none.
-func Fold(l *layout.Layout, rows layout.Classes, between kafkapos.Range, parts []*Chunk) *Group {
-	g := &Group{rows: rows, olders: roaring.New()}
-	set := l.Set(rows)
-	for _, p := range parts {
-		g.chunk = p.Range()
-		for m := range p.All() {
-			rel := uint32(m.Older - p.start)
-			if !between.Contains(m.Newer) || !set.Contains(rel) {
-				continue
-			}
-			if g.olders.IsEmpty() {
-				g.lowest, g.highest = m.Newer, m.Newer
-			}
-			g.lowest, g.highest = min(g.lowest, m.Newer), max(g.highest, m.Newer)
-			g.olders.Add(rel)
-		}
-	}
-	if g.olders.IsEmpty() {
-		return nil
-	}
-	g.olders.RunOptimize()
-	return g
-}
-
 // Range is the chunk.
 func (g *Group) Range() kafkapos.Range { return g.chunk }
 

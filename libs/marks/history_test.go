@@ -291,34 +291,40 @@ func (p *publisher) foldMarks() {
 	ends = slices.Compact(ends)
 	horizon := ends[p.r.IntN(len(ends))]
 	for at, l := range p.layouts {
-		parts, from := p.chain(at).Parts, kafkapos.Offset(0)
-		for _, end := range ends {
-			if end > horizon {
-				break
-			}
-			if g := marks.Fold(l, layout.CurrentRows, kafkapos.Range{Start: from, End: end}, parts); g != nil {
-				raw, err := g.Bytes()
-				p.must(err)
-				g, err = marks.ParseGroup(raw)
-				p.must(err)
-				p.groups[at] = append(p.groups[at], g)
-			}
-			from = end
+		for _, g := range marks.Fold(l, layout.CurrentRows, ends, horizon, p.chain(at).Parts) {
+			p.groups[at] = append(p.groups[at], p.beside(at, ends, g))
 		}
 	}
-	for i, s := range p.segments {
-		var rest []supersede.Mark
-		for _, c := range s.Chunks() {
-			for m := range c.All() {
-				if m.Newer >= horizon {
-					rest = append(rest, m)
-				}
-			}
+	p.segments = slices.DeleteFunc(p.segments, func(s *marks.Segment) bool {
+		rest := s.Keep(func(m supersede.Mark) bool { return m.Newer >= horizon })
+		if rest != nil {
+			*s = *rest
 		}
-		var err error
-		p.segments[i], err = marks.NewSegment(rest, p.log2)
-		p.must(err)
+		return rest == nil
+	})
+}
+
+// beside takes the groups that no end tells apart from g, or none of them, out of the chunk and merges them with it.
+func (p *publisher) beside(at kafkapos.Offset, ends []kafkapos.Offset, g *marks.Group) *marks.Group {
+	all := []*marks.Group{g}
+	low, high := g.Newers()
+	if p.r.IntN(2) == 0 {
+		p.groups[at] = slices.DeleteFunc(p.groups[at], func(x *marks.Group) bool {
+			xlow, xhigh := x.Newers()
+			same := marks.SameInterval(ends, low, xlow) && marks.SameInterval(ends, high, xhigh)
+			if same {
+				all = append(all, x)
+			}
+			return same
+		})
 	}
+	one, err := marks.MergeGroups(all...)
+	p.must(err)
+	raw, err := one.Bytes()
+	p.must(err)
+	one, err = marks.ParseGroup(raw)
+	p.must(err)
+	return one
 }
 
 // check compares what every kept cut shows with the oracle.

@@ -98,7 +98,7 @@ func TestAFoldedGroupIsAllOrNothing(t *testing.T) {
 	})
 	parts := segment(t, 3, supersede.Mark{Older: 1, Newer: 10}, supersede.Mark{Older: 2, Newer: 12}, supersede.Mark{Older: 3, Newer: 14},
 		supersede.Mark{Older: 4, Newer: 30}).Chunks()
-	g := marks.Fold(l, layout.CurrentRows, kafkapos.Range{Start: 0, End: 20}, parts)
+	g := marks.Fold(l, layout.CurrentRows, []kafkapos.Offset{20}, 20, parts)[0]
 	if low, high := g.Newers(); g.Len() != 2 || low != 10 || high != 12 {
 		t.Fatalf("group of %d, %d to %d: the delete's mark is of another view", g.Len(), low, high)
 	}
@@ -113,8 +113,14 @@ func TestAFoldedGroupIsAllOrNothing(t *testing.T) {
 	if _, err := chain.DeleteSet(100); !errors.Is(err, fault.ErrInvalid) {
 		t.Errorf("the group of another view: %v", err)
 	}
-	if marks.Fold(l, layout.CurrentRows, kafkapos.Range{Start: 40, End: 50}, parts) != nil {
+	if marks.Fold(l, layout.CurrentRows, []kafkapos.Offset{50}, 5, parts) != nil {
 		t.Error("a group without marks")
+	}
+	if two := marks.Fold(l, layout.CurrentRows, []kafkapos.Offset{12, 20}, 20, parts); len(two) != 2 || two[0].Len() != 1 || two[1].Len() != 1 {
+		t.Errorf("groups %v: a mark at an end counts above it", two)
+	}
+	if _, err := marks.MergeGroups(g, g); !errors.Is(err, fault.ErrInvalid) {
+		t.Errorf("merged a group with itself: %v", err)
 	}
 }
 
@@ -186,7 +192,7 @@ func sampleGroup(t testing.TB) *marks.Group {
 	t.Helper()
 	l := chunkLayout(t, kafkapos.Range{Start: 16, End: 32}, 4, func(kafkapos.Offset) layout.Class { return layout.Row })
 	parts := segment(t, 4, supersede.Mark{Older: 17, Newer: 40}, supersede.Mark{Older: 20, Newer: 41}).Chunks()
-	return marks.Fold(l, layout.CurrentRows, kafkapos.Range{Start: 0, End: 50}, parts)
+	return marks.Fold(l, layout.CurrentRows, []kafkapos.Offset{50}, 50, parts)[0]
 }
 
 func TestGroupCodec(t *testing.T) {

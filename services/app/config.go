@@ -139,6 +139,8 @@ type DedupConfig struct {
 	BadRecordRetry time.Duration `yaml:"bad_record_retry"`
 	// CollectEvery is how often state that nothing names is looked for. Default 1m.
 	CollectEvery time.Duration `yaml:"collect_every"`
+	// Fold says when marks that no kept snapshot tells apart are folded.
+	Fold dedup.FoldConfig `yaml:"fold"`
 }
 
 // SnapshotsConfig says how long the past can be read.
@@ -221,6 +223,7 @@ func Default() Config {
 		OnBadRecord: d.OnBadRecord, RetentionMarginPercent: d.RetentionMarginPercent,
 		Dedup: DedupConfig{
 			Parallel: d.Parallel, OpenRuns: d.OpenRuns, BadRecordRetry: d.BadRecordRetry, CollectEvery: d.CollectEvery,
+			Fold: d.Fold,
 		},
 		Snapshots: SnapshotsConfig{
 			Retention: d.Snapshots.Retention, Dense: d.Snapshots.Dense, Every: d.Snapshots.Every, Listed: d.Snapshots.Listed,

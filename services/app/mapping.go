@@ -46,6 +46,7 @@ func (c Config) dedup() dedup.Config {
 	}
 	own.Parallel, own.OpenRuns, own.Waiting = c.Dedup.Parallel, c.Dedup.OpenRuns, c.Slots.Waiting
 	own.BadRecordRetry, own.CollectEvery = c.Dedup.BadRecordRetry, c.Dedup.CollectEvery
+	own.Fold = c.Dedup.Fold
 	own.StateCacheBytes, own.DeleteCacheBytes = int64(c.Memory.MaxBytes)/4, int64(c.Memory.MaxBytes)/8
 	own.Tables = make(map[string]dedup.TableConfig, len(c.Tables))
 	for topic, t := range c.Tables {

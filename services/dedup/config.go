@@ -56,6 +56,17 @@ type Config struct {
 	BadRecordRetry time.Duration `yaml:"bad_record_retry"`
 	// CollectEvery is how often state that nothing names is looked for. Default 1 min.
 	CollectEvery time.Duration `yaml:"collect_every"`
+	Fold         FoldConfig    `yaml:"fold"`
+}
+
+// FoldConfig says when marks that no kept snapshot tells apart are folded.
+type FoldConfig struct {
+	// Every is how often tables that were loaded are looked at; 0: never. Default 1 min.
+	Every time.Duration `yaml:"every"`
+	// MinMarks is how many marks of a chunk can be folded before it is written anew. Default 256.
+	MinMarks int `yaml:"min_marks"`
+	// MaxMarks is about how many marks are read and published at a time. Default 262144.
+	MaxMarks int `yaml:"max_marks"`
 }
 
 // TableConfig is about one topic. What it says about sizes counts when the table's state is made.
@@ -88,6 +99,7 @@ func Default() Config {
 		Snapshots:              SnapshotsConfig{Retention: time.Hour, Dense: 10 * time.Minute, Every: time.Minute, Listed: 100},
 		RetentionMarginPercent: 10, ChunksPerGroup: 256, Parallel: runtime.GOMAXPROCS(0), Waiting: 1024, OpenRuns: 256,
 		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
+		Fold: FoldConfig{Every: time.Minute, MinMarks: 256, MaxMarks: 1 << 18},
 	}
 }
 
@@ -108,6 +120,7 @@ func (c Config) Validate() (warnings []error, err error) {
 	bad(c.ChunksPerGroup < 1 || c.Parallel < 1 || c.Waiting < 1 || c.OpenRuns < 1, "chunks_per_group, parallel, waiting and open_runs must be above 0")
 	bad(c.StateCacheBytes < 0 || c.DeleteCacheBytes < 0, "state_cache_bytes and delete_cache_bytes must not be negative")
 	bad(c.CollectEvery <= 0, "collect_every must be above 0")
+	bad(c.Fold.Every < 0 || c.Fold.MinMarks < 1 || c.Fold.MaxMarks < 1, "fold: every must not be negative, min_marks and max_marks must be above 0")
 	for topic, t := range c.Tables {
 		bad(t.ChunkLog2 != 0 && (t.ChunkLog2 < minChunkLog2 || t.ChunkLog2 > maxChunkLog2),
 			"tables.%s.chunk_log2 %d: %d to %d", topic, t.ChunkLog2, minChunkLog2, maxChunkLog2)

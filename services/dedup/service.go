@@ -105,6 +105,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var own sync.WaitGroup
 	own.Go(func() { s.mergeRuns(ctx) })
 	own.Go(func() { s.collect(ctx) })
+	own.Go(func() { s.foldMarks(ctx) })
 	<-ctx.Done()
 	s.flights.Close()
 	s.deletes.Close()

@@ -39,6 +39,8 @@ type Metrics struct {
 	Published     metric.Int64Counter // {range}: compare-and-sets won
 	Rebased       metric.Int64Counter // {range}: plans rebased after a lost compare-and-set
 	RunsRemade    metric.Int64Counter // {run}
+	FoldedMarks   metric.Int64Counter // {mark}
+	FoldPasses    metric.Int64Counter // {pass}: compare-and-sets won
 }
 
 // NewMetrics registers the instruments.
@@ -52,6 +54,8 @@ func NewMetrics(m metric.Meter) (Metrics, error) {
 		{&out.ScannedEvents, "frazil.dedup.scanned_events", "{event}", "Events read by walks and increments."},
 		{&out.Published, "frazil.dedup.published_ranges", "{range}", "Ranges of logs published."},
 		{&out.Rebased, "frazil.dedup.rebased_ranges", "{range}", "Plans rebased after a lost compare-and-set."},
+		{&out.FoldedMarks, "frazil.dedup.folded_marks", "{mark}", "Marks folded into groups between kept cuts."},
+		{&out.FoldPasses, "frazil.dedup.fold_passes", "{pass}", "Passes of folding that published something."},
 		{&out.RunsRemade, "frazil.dedup.remade_runs", "{run}", "Key runs that were lost and made again."},
 	} {
 		var err error

@@ -169,6 +169,12 @@ func (s *Store) Segment(ctx context.Context, log Log, suffix string) (*marks.Seg
 	return seg, missing(err)
 }
 
+// Group answers folded marks.
+func (s *Store) Group(ctx context.Context, log Log, suffix string) (*marks.Group, error) {
+	g, err := cached(ctx, s, LogBlob(FoldKind, log.Epoch, log.Partition, suffix), marks.ParseGroup)
+	return g, missing(err)
+}
+
 // Chain answers all that is published about a chunk's marks in one view.
 func (s *Store) Chain(ctx context.Context, v *View, c *Chunk, view int) (marks.Chain, error) {
 	l, err := s.Layout(ctx, v.Log, c)
@@ -193,9 +199,9 @@ func (s *Store) Chain(ctx context.Context, v *View, c *Chunk, view int) (marks.C
 		if g.View != view {
 			continue
 		}
-		group, err := cached(ctx, s, LogBlob(FoldKind, v.Log.Epoch, v.Log.Partition, g.Blob), marks.ParseGroup)
+		group, err := s.Group(ctx, v.Log, g.Blob)
 		if err != nil {
-			return marks.Chain{}, missing(err)
+			return marks.Chain{}, err
 		}
 		out.Groups = append(out.Groups, group)
 	}
