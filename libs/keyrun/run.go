@@ -189,9 +189,10 @@ func (b *block) find(bucket int, h Hash) (i int, ok bool, err error) {
 		return 0, false, fmt.Errorf("block of a run: bucket %d: %w", bucket, fault.ErrCorrupt)
 	}
 	want := h[b.prefixWidth():]
+	w, suffixes := len(want), b.suffixes
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
-		switch c := bytes.Compare(b.suffix(mid), want); {
+		switch c := bytes.Compare(suffixes[mid*w:(mid+1)*w], want); {
 		case c == 0:
 			return mid, true, nil
 		case c < 0:
