@@ -203,8 +203,9 @@ func (b *Blob) Close() {
 }
 
 // Put stores a blob. A key that is stored already is left as it is: a key has one content. When it returns an
-// error nothing was stored and the caller goes on with what it has: fsys.ErrNoSpace when the disk is full,
-// fault.ErrUnavailable when the blob is larger than the cache or everything in it is pinned.
+// error nothing was stored and the caller goes on with what it has: fsys.ErrNoSpace when the disk is full, which also
+// costs the cache its oldest blobs; fault.ErrUnavailable when the blob is larger than the cache or everything in it
+// is pinned.
 func (c *Cache) Put(key string, meta, body []byte) error {
 	head := newHeader(key, meta, body)
 	name := fileName(key)
@@ -217,10 +218,29 @@ func (c *Cache) Put(key string, meta, body []byte) error {
 	delete(c.writing, name)
 	c.bytes -= head.fileLen()
 	if err != nil {
+		if errors.Is(err, fsys.ErrNoSpace) {
+			c.yield()
+		}
 		return fmt.Errorf("store cached blob: %w", err)
 	}
 	c.insert(&entry{name: name, size: head.fileLen()})
 	return nil
+}
+
+// yield gives back up to a quarter of what the files take: others write to a full disk too, and what they write
+// cannot be made again. Called with mu held.
+func (c *Cache) yield() {
+	left := c.bytes / 4
+	for at := c.lru.Back(); at != nil; {
+		e, _ := at.Value.(*entry)
+		at = at.Prev()
+		if e.refs > 0 {
+			continue
+		}
+		if left -= e.size; left < 0 || c.drop(e) != nil {
+			return
+		}
+	}
 }
 
 // reserve makes room for a file and counts it. stored: it is there or being written by somebody else.

@@ -197,6 +197,29 @@ func TestAFullDiskStoresNothingAndBreaksNothing(t *testing.T) {
 	}
 }
 
+func TestAFullDiskIsGivenRoomByTheOldest(t *testing.T) {
+	f := fsys.NewMem()
+	c := open(t, f, 1<<20)
+	for i := range 8 {
+		put(t, c, fmt.Sprint(i))
+	}
+	pinned, err := c.Get("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pinned.Close()
+	f.Limit(c.Stats().Bytes)
+	if err := c.Put("8", nil, body("8")); !errors.Is(err, fsys.ErrNoSpace) {
+		t.Fatalf("full disk: %v", err)
+	}
+	for i := range 8 {
+		if got, want := has(t, c, fmt.Sprint(i)), i != 1 && i != 2; got != want {
+			t.Errorf("blob %d is there: %v, want %v", i, got, want)
+		}
+	}
+	put(t, c, "8")
+}
+
 func TestWhatACrashLeftHalfWrittenIsRemoved(t *testing.T) {
 	f := fsys.NewMem()
 	put(t, open(t, f, 1<<20), "a")
