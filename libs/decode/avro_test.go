@@ -200,7 +200,7 @@ func TestAvroSchemasThatAreNoTable(t *testing.T) {
 		`{"type":"record","name":"R","fields":[{"name":"a","type":"null"}]}`:                                   "only null",
 		`{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"record","name":"E","fields":[]}}]}`: "without fields",
 		`{"type":"record","name":"R","fields":[{"name":"a","type":"Unknown"}]}`:                                "unknown type",
-		`{"type":"record","name":"R","fields":[{"name":"kafka_offset","type":"long"}]}`:                        "metadata_columns",
+		`{"type":"record","name":"R","fields":[{"name":"kafka_offset","type":"long"}]}`:                        "the name of a metadata column",
 		`{"type":"record","name":"R","fields":[{"name":"__deleted","type":"string"}]}`:                         "flattened",
 		`{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"A","type":"int"}]}`:          "only by case",
 		`not json`: "not JSON",

@@ -52,7 +52,7 @@ func TestDiscoverBareJSON(t *testing.T) {
 		{samples(`{"id":1}`, `{"s":"x"}`, `{"id":2}`, `{"s":{}}`, `{"id":3}`, `null`), "upsert [id] s string, id long", ""},
 		{samples(`{"id":1}`, `{"n":1}`, `{"id":2}`, `{"n":"x"}`), "", `"n" in record 2:101 does not agree with record 2:100`},
 		{samples(`{"id":1}`, `{"n":1}`, `{"id":2}`, `{"n":true}`), "", `several types`},
-		{samples(`{"id":1}`, `{"n":18446744073709551615}`), "", `64 bits`},
+		{samples(`{"id":1}`, `{"n":18446744073709551615}`), "", `"n" in record 2:100: integers of more than 64 bits`},
 		{samples(`{"id":1}`, `{"n":1}`, `{"id":"x"}`, `{"n":1}`), "", `"id"`},
 		{samples(`{"id":1}`, `{"n":1}`, `{"x":1}`, `{"n":1}`), "", `record 2:101`},
 		{samples(`{"id":1}`, `{"n":1}`, `17`, `{"n":1}`), "", `record 2:101`},

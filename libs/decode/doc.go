@@ -11,6 +11,7 @@ package decode
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/frazil-io/frazil/libs/change"
 	"github.com/frazil-io/frazil/libs/fault"
@@ -102,10 +103,23 @@ func unfit(format string, args ...any) *BadRecord {
 // UnknownColumns says that a record was written with a schema that the table's schema cannot hold yet: with columns
 // that it lacks, or with types that need a promotion. Nothing was decided about the record. The table's list of
 // schemas must be extended by Schema (schema.Extend) and the record decoded again.
-type UnknownColumns struct{ Schema *schema.Schema }
+type UnknownColumns struct {
+	Schema *schema.Schema
+	lacked []schema.Field // the columns of Schema that do not fit
+}
 
-// Error names the case.
-func (e *UnknownColumns) Error() string { return "a record has columns that the table's schema lacks" }
+// Error says which columns, as far as anybody wants to read on.
+func (e *UnknownColumns) Error() string {
+	var names []string
+	for i := range e.lacked[:min(len(e.lacked), 8)] {
+		f := &e.lacked[i]
+		names = append(names, fmt.Sprintf("%q %s", f.Name, &f.Type))
+	}
+	if more := len(e.lacked) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return "a record has columns that the table's schema lacks or holds as another type: " + strings.Join(names, ", ")
+}
 
 // Unwrap makes it a fault.ErrInvalid.
 func (e *UnknownColumns) Unwrap() error { return fault.ErrInvalid }

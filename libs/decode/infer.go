@@ -150,6 +150,9 @@ func (f *inference) add(row []member, where string) error {
 			continue
 		}
 		if _, err := inferredType(kinds); err != nil {
+			if _, alone := inferredType(kindOf(m.value)); alone != nil || c.where == "" {
+				return fmt.Errorf("column %q in record %s: %w", m.name, where, err)
+			}
 			return fmt.Errorf("column %q in record %s does not agree with record %s: %w", m.name, where, c.where, err)
 		}
 		c.kinds, c.where = kinds, where
@@ -203,7 +206,7 @@ func (d *Decoder) unknownRow(value []byte) error {
 			return bad("column %q is not in the table, and is no value that a column can be made for", row[i].name)
 		}
 	}
-	return &UnknownColumns{&schema.Schema{Fields: f.fields()}}
+	return &UnknownColumns{&schema.Schema{Fields: f.fields()}, f.fields()}
 }
 
 // primitiveKind is the type of a bare key: plain integers are integers, anything else is text.

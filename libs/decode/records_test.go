@@ -288,6 +288,9 @@ func TestUnknownColumnsAskForAnExtension(t *testing.T) {
 	if !errors.As(err, &unknown) || !errors.Is(err, fault.ErrInvalid) || ev != (decode.Event{}) || batch.Rows != 0 || batch.Leaves[0].Len() != 0 {
 		t.Fatalf("%v, %v, %d rows", ev, err, batch.Rows)
 	}
+	if !strings.Contains(err.Error(), `"new" double`) {
+		t.Errorf("%v does not say which column", err)
+	}
 	tab.found.Writers = append(tab.found.Writers, unknown.Schema)
 	wider := newTable(t, tab.found, nil)
 	if got := decodeAll(t, wider, []decode.Sample{*rec})[0]; got.row["new"] != floatText(2.5) {

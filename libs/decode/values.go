@@ -352,6 +352,17 @@ func (d *Decoder) compileRowOf(w *writerType) (*rowProgram, error) {
 	return p, nil
 }
 
+// lacked answers those of a writer's columns that the table's schema would have to grow for.
+func (d *Decoder) lacked(fields []schema.Field) (out []schema.Field) {
+	for i := range fields {
+		_, grows, err := schema.Extend([]*schema.Schema{d.table}, &schema.Schema{Fields: fields[i : i+1]})
+		if grows && err == nil {
+			out = append(out, fields[i])
+		}
+	}
+	return out
+}
+
 // rowNode compiles a row's writer type onto the table's columns.
 func (d *Decoder) rowNode(w *writerType) (*node, error) {
 	inner, _ := w.strip()
@@ -368,7 +379,7 @@ func (d *Decoder) rowNode(w *writerType) (*node, error) {
 		return nil, err
 	}
 	if grows {
-		return nil, &UnknownColumns{writer}
+		return nil, &UnknownColumns{writer, d.lacked(fields)}
 	}
 	n := &node{dest: toLeaf, row: true, optional: true, leaves: 0}
 	n.unwrap(w)

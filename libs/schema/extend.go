@@ -98,8 +98,8 @@ func checkNames(table, writer []Field) error {
 		case name == "":
 			return fmt.Errorf("a column has an empty name: %w", fault.ErrInvalid)
 		case isMetadataName(name):
-			return fmt.Errorf("column %q has the name of a metadata column; set tables.<topic>.metadata_columns to rename that one: %w",
-				name, fault.ErrInvalid)
+			return fmt.Errorf("column %q has the name of a metadata column (%s, %s, %s), and neither can be renamed yet: leave the topic out with tables.<topic>.exclude: %w",
+				name, PartitionColumn, OffsetColumn, TimestampColumn, fault.ErrInvalid)
 		case isReservedName(name):
 			return fmt.Errorf("column %q has a name that Iceberg reserves: %w", name, fault.ErrInvalid)
 		}
