@@ -271,6 +271,7 @@ func TestLoadGoesOnWhileReplicasComeAndGo(t *testing.T) {
 					reads.Add(1)
 				case repeatable(err):
 					retries.Add(1)
+					t.Logf("repeated after %s: %v", took, err)
 				default:
 					failed <- err
 					return
@@ -342,7 +343,7 @@ func TestTwoDedupsAtOnce(t *testing.T) {
 	in.must(err)
 	f.produce(in.producer, 300)
 	judgeEnd(t, in, f)
-	for range 6 {
+	for range 3 {
 		// The one that advances the table is taken away; the other takes over without its runs, then both run.
 		for _, p := range in.of("dedup") {
 			p.stop()

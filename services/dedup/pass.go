@@ -29,6 +29,9 @@ func (s *Service) pass(ctx context.Context, t *table) (outcome, error) {
 	in := t.newest()
 	out := outcome{number: in.number}
 	out.rec, out.behind = s.work(ctx, t, &in)
+	if errors.Is(out.behind, state.ErrLost) {
+		out.rec, out.behind = s.regain(ctx, t, &in)
+	}
 	if out.behind == nil {
 		t.settle(in, out.rec, s.deps.Clock())
 		return out, nil

@@ -164,13 +164,18 @@ func (s *Service) version(ctx context.Context, rec *state.Record, v uint64) (*st
 
 // GetManifestGroup implements dedupv1.DedupServiceServer.
 func (s *Service) GetManifestGroup(ctx context.Context, req *dedupv1.GetManifestGroupRequest) (*dedupv1.GetManifestGroupResponse, error) {
-	if _, err := s.resolve(ctx, req.GetStateEpoch()); err != nil {
+	rec, err := s.resolve(ctx, req.GetStateEpoch())
+	if err != nil {
 		return nil, err
 	}
-	g, err := s.store.ManifestGroup(ctx, req.GetStateEpoch(), req.GetName())
-	if errors.Is(err, fault.ErrNotFound) && len(req.GetName()) == state.GroupNameLen {
-		return nil, fmt.Errorf("manifest group %s is not held: no kept snapshot has it: %w", req.GetName(), fault.ErrRetired)
-	}
+	var g *dedupv1.GetManifestGroupResponse
+	err = s.whole(ctx, rec, func() (err error) {
+		g, err = s.store.ManifestGroup(ctx, rec.Epoch, req.GetName())
+		if errors.Is(err, fault.ErrNotFound) && len(req.GetName()) == state.GroupNameLen {
+			err = s.promised(ctx, rec, req.GetName())
+		}
+		return err
+	})
 	return g, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/objectname"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
 	"github.com/frazil-io/frazil/services/dedup/internal/render"
 )
 
@@ -37,7 +38,12 @@ func (s *Service) DescribeDataFile(ctx context.Context, req *dedupv1.DescribeDat
 	if err := render.Issued(rec, d); err != nil {
 		return nil, err
 	}
-	groups, schemaID, err := s.deletes.DataFile(ctx, rec, d)
+	var groups []*typesv1.RowGroup
+	var schemaID int32
+	err = s.whole(ctx, rec, func() (err error) {
+		groups, schemaID, err = s.deletes.DataFile(ctx, rec, d)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +95,12 @@ func (s *Service) deleteObject(ctx context.Context, key string) (render.Object, 
 	if err := render.Issued(rec, d.Data); err != nil {
 		return nil, err
 	}
-	return s.deletes.Deletes(ctx, rec, d)
+	var out render.Object
+	err = s.whole(ctx, rec, func() (err error) {
+		out, err = s.deletes.Deletes(ctx, rec, d)
+		return err
+	})
+	return out, err
 }
 
 // pieces sends what is written to it in messages of a fair length.

@@ -133,7 +133,7 @@ func (p *Publisher) views(ctx context.Context, rec *state.Record, prev *state.Sn
 		}
 		if prev != nil && (v.Head.End < prev.Cut[i].End || v.Head.Start < prev.Cut[i].Start) {
 			return nil, fmt.Errorf("partition %d went back from %s to [%d,%d): %w",
-				i, prev.Cut[i], v.Head.Start, v.Head.End, fault.ErrCorrupt)
+				i, prev.Cut[i], v.Head.Start, v.Head.End, state.ErrLost)
 		}
 		out = append(out, v)
 	}

@@ -310,7 +310,7 @@ func Recorded(
 // lost makes of a thing that the current snapshot names and the store lacks what it is.
 func lost(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
-		return fmt.Errorf("the snapshot names what the store lacks: %w", fault.ErrCorrupt)
+		return fmt.Errorf("the snapshot names what the store lacks: %w", state.ErrLost)
 	}
 	return err
 }

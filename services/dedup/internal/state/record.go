@@ -186,6 +186,9 @@ func ParseEpoch(b []byte) (*EpochInfo, error) {
 	return e, nil
 }
 
+// ErrLost: state that was published is not there any more, or is older than it was. It is of the kind fault.ErrCorrupt.
+var ErrLost = fmt.Errorf("published state is lost: %w", fault.ErrCorrupt)
+
 // corrupt is an error about something that the state says and that cannot be.
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, fault.ErrCorrupt)...)

@@ -270,11 +270,11 @@ func cached[V any](ctx context.Context, s *Store, name string, parse func([]byte
 	return v, nil
 }
 
-// missing makes of a thing that a published directory names and the store lacks what it is: state that is
-// damaged. It is never taken for "there is nothing".
+// missing makes of a thing that a published directory names and the store lacks what it is: ErrLost. It is never taken
+// for "there is nothing". Whoever was held up for long over an old directory may find its things collected.
 func missing(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
-		return corrupt("the state names what the store lacks: %v", err)
+		return fmt.Errorf("the state names what the store lacks: %v: %w", err, ErrLost) //nolint:errorlint // it is not that kind
 	}
 	return err
 }
