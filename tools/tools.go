@@ -7,9 +7,10 @@ import (
 	"github.com/frazil-io/frazil/tools/command"
 	"github.com/frazil-io/frazil/tools/inspect"
 	"github.com/frazil-io/frazil/tools/readers"
+	"github.com/frazil-io/frazil/tools/tag"
 )
 
 // Commands answers all commands, sorted by name.
 func Commands() []command.Command {
-	return []command.Command{inspect.Command(), readers.Command()}
+	return []command.Command{inspect.Command(), readers.Command(), tag.Command()}
 }
