@@ -178,6 +178,10 @@ func against(f Format, who []*Reader, cat *Catalog, allowPreview bool) []Obstacl
 		}
 	}
 	for _, r := range who {
+		if len(r.FormatVersions) > 0 && !slices.Contains(r.FormatVersions, f.Version()) {
+			out = append(out, Obstacle{Who: r.Name, Format: &f, Why: fmt.Sprintf("does not read tables of format version %d", f.Version())})
+			continue
+		}
 		c := r.Of(f)
 		if c.Support.Resolves(allowPreview) {
 			continue

@@ -58,6 +58,8 @@ type Reader struct {
 	Equality *Capability `yaml:"equality" json:"equality"`
 	Position *Capability `yaml:"position" json:"position"`
 	Vector   *Capability `yaml:"deletion_vector" json:"deletion_vector"`
+	// FormatVersions are the only ones that it reads. Empty = not verified; nothing is refused for it.
+	FormatVersions []int `yaml:"format_versions,omitempty" json:"format_versions,omitempty"`
 	// Catalogs are the only ones through which it reads. Empty = any.
 	Catalogs    []string `yaml:"catalogs,omitempty" json:"catalogs,omitempty"`
 	CatalogNote string   `yaml:"catalog_note,omitempty" json:"catalog_note,omitempty"`
@@ -151,6 +153,9 @@ func (r Reader) with(over Reader) Reader {
 	}
 	if over.Aliases != nil {
 		r.Aliases = over.Aliases
+	}
+	if over.FormatVersions != nil {
+		r.FormatVersions = over.FormatVersions
 	}
 	if over.Catalogs != nil {
 		r.Catalogs, r.CatalogNote = over.Catalogs, over.CatalogNote

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -364,3 +366,20 @@ func (t *Table) MetadataLocation() string {
 
 // Name answers the last part of a location.
 func Name(location string) string { return location[strings.LastIndexByte(location, '/')+1:] }
+
+// WriteFiles puts all objects of the lake, whose location must begin with file://, onto the disk.
+func (l *Lake) WriteFiles(tb testing.TB) {
+	tb.Helper()
+	for location, body := range l.Objects {
+		path, ok := strings.CutPrefix(location, "file://")
+		if !ok {
+			tb.Fatalf("%s is no file", location)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.WriteFile(path, body, 0o600); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
