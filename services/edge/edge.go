@@ -114,7 +114,7 @@ func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendo
 	h := rest.New(rest.Config{
 		DefaultWarehouse: s.cfg.REST.DefaultWarehouse, PublicURI: s.cfg.REST.PublicURI,
 		Bucket: s.cfg.S3.Bucket, Region: s.cfg.S3.Region,
-		RequestTimeout: s.cfg.S3.RequestTimeout, ConnectTimeout: s.cfg.S3.ConnectTimeout,
+		RequestTimeout: s.cfg.S3.RequestTimeout, ConnectTimeout: s.cfg.S3.ConnectTimeout, BodyTimeout: 30 * time.Second,
 		Endpoint: s.endpoint,
 	}, rest.Deps{Catalog: s.deps.Catalog, Authn: auth, Vendor: vendor, Now: s.deps.Now, Log: s.deps.Log})
 	catalog := o.Handler("rest", h.Serve)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -65,7 +64,7 @@ func (h *Handler) updateTable(q *request) error {
 	if !q.principal.MayWrite(ns, table) {
 		return forbidden("Not allowed to change table %s: its data follows its topic, and auth.tokens[].write lets a principal tag it", printable(ns+"."+table))
 	}
-	c, err := readCommit(q)
+	c, err := h.readCommit(q)
 	if err != nil {
 		return err
 	}
@@ -95,10 +94,10 @@ func (h *Handler) updateTable(q *request) error {
 	})
 }
 
-func readCommit(q *request) (c commit, err error) {
-	body, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxCommit))
+func (h *Handler) readCommit(q *request) (c commit, err error) {
+	body, err := h.body(q, maxCommit)
 	if err != nil {
-		return c, badCommit("The commit can't be read or is longer than %d bytes", maxCommit)
+		return c, err
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		return c, badCommit("The commit is not what the specification calls a CommitTableRequest")

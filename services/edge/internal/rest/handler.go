@@ -34,6 +34,8 @@ type Config struct {
 	Region           string
 	RequestTimeout   time.Duration
 	ConnectTimeout   time.Duration
+	// BodyTimeout is how long a client may take to send what it sends.
+	BodyTimeout time.Duration
 	// Endpoint is the S3 endpoint to vend to the sender of a request: scheme, host, port and a slash.
 	Endpoint func(r *http.Request) string
 }
@@ -189,10 +191,10 @@ func hostName(hostPort string) string {
 
 // fail writes an error as the specification wants it.
 func (h *Handler) fail(w *observe.Writer, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return // nobody is there
-	}
 	e := asRefusal(err)
+	if r.Context().Err() != nil && e.status != http.StatusRequestTimeout {
+		return // nobody is there; net/http takes a slow sender for gone
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")

@@ -1,11 +1,13 @@
 package rest_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -52,7 +54,8 @@ func newHarness(t *testing.T, auth *authn.Authenticator) *harness {
 	h.log = text.String
 	handler := rest.New(rest.Config{
 		DefaultWarehouse: "v2", Bucket: edgefake.Bucket, Region: "us-east-1", RequestTimeout: 300 * time.Second, ConnectTimeout: 10 * time.Second,
-		Endpoint: func(*http.Request) string { return h.endpoint.Load().(string) },
+		BodyTimeout: 200 * time.Millisecond,
+		Endpoint:    func(*http.Request) string { return h.endpoint.Load().(string) },
 	}, rest.Deps{Catalog: h.fake.Catalog, Authn: auth, Vendor: h.vendor, Now: h.now, Log: log})
 	o, err := observe.New(noop.Meter{}, log, h.now)
 	if err != nil {
@@ -445,5 +448,24 @@ func TestMetrics(t *testing.T) {
 	}
 	if a := h.do("POST", strings.Replace(path, "orders", "none", 1), "{}"); a.StatusCode != 404 || a.kind(t) != "NoSuchTableException" {
 		t.Errorf("%d", a.StatusCode)
+	}
+}
+
+// A client that begins a body and never ends it does not hold the connection.
+func TestASlowBodyEnds(t *testing.T) {
+	h := newHarness(t, authn.Open())
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/v2/namespaces/kafka/tables/orders/metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("answered %s, want 408", res.Status)
 	}
 }

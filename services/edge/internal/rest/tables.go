@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -271,9 +270,9 @@ func (h *Handler) reportMetrics(q *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxReport))
+	body, err := h.body(q, maxReport)
 	if err != nil {
-		return refuse(http.StatusBadRequest, "BadRequestException", "The report can't be read or is longer than %d bytes", maxReport)
+		return err
 	}
 	var report struct {
 		Type       string `json:"report-type"`
