@@ -16,7 +16,7 @@ DEMO_FLAGS ?=
 FRAZIL_INTEGRATION ?= smoke
 PYTHON ?= python3
 
-.PHONY: help build demo test test-race fuzz lint generate fmt check bench integration alone tidy clean
+.PHONY: help build demo test test-race fuzz lint generate fmt check bench soak integration alone tidy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,12 @@ fuzz: ## every fuzz target for FUZZTIME
 bench: build ## the measurements of docs/BENCHMARKS.md, side by side in one run
 	FRAZIL_INTEGRATION=bench FRAZIL_BENCH='$(BENCH)' FRAZIL_BENCH_EVENTS='$(BENCH_SIZE)' FRAZIL_BENCH_ROUNDS='$(BENCH_ROUNDS)' \
 	  go test -timeout 90m -count 1 -run '^TestBench$$' -v ./integration/bench
+
+# MINUTES is how long; SOAK_FLAGS='-soak.seed=N' runs one program again, -soak.case=FILE one that was printed.
+MINUTES ?= 10
+SOAK_FLAGS ?=
+soak: ## random programs against the whole product for MINUTES; what fails is shrunk and printed
+	go test -tags invariant -count 1 -timeout 0 -run '^TestSoak$$' -v ./integration/soak -soak.minutes=$(MINUTES) $(SOAK_FLAGS)
 
 integration: build ## the end-to-end tests alone; FRAZIL_INTEGRATION=full for all of them
 	FRAZIL_INTEGRATION=$(FRAZIL_INTEGRATION) go test -tags invariant -timeout 80m -v ./integration/...

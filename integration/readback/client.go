@@ -58,6 +58,13 @@ type Metadata struct {
 	Snapshots       []Snapshot        `json:"snapshots"`
 	Properties      map[string]string `json:"properties"`
 	NextRowID       int64             `json:"next-row-id"`
+	Refs            map[string]Ref    `json:"refs"`
+}
+
+// Ref is a branch or a tag.
+type Ref struct {
+	SnapshotID int64  `json:"snapshot-id"`
+	Type       string `json:"type"`
 }
 
 // Snapshot is one snapshot.
@@ -70,13 +77,9 @@ type Snapshot struct {
 
 // Load loads a table.
 func (c *Client) Load(ctx context.Context, table string) (*Table, error) {
-	u := fmt.Sprintf("%s/v1/%s/namespaces/%s/tables/%s", strings.TrimSuffix(c.REST, "/"), c.Warehouse, url.PathEscape(c.Namespace), url.PathEscape(table))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	req, err := c.request(ctx, http.MethodGet, table, nil)
 	if err != nil {
 		return nil, err
-	}
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	req.Header.Set("X-Iceberg-Access-Delegation", "vended-credentials")
 	body, err := c.do(req)
@@ -88,6 +91,35 @@ func (c *Client) Load(ctx context.Context, table string) (*Table, error) {
 		return nil, fmt.Errorf("load %s: %w", table, err)
 	}
 	return t, nil
+}
+
+func (c *Client) request(ctx context.Context, method, table string, body io.Reader) (*http.Request, error) {
+	u := fmt.Sprintf("%s/v1/%s/namespaces/%s/tables/%s", strings.TrimSuffix(c.REST, "/"), c.Warehouse, url.PathEscape(c.Namespace), url.PathEscape(table))
+	req, err := http.NewRequestWithContext(ctx, method, u, body)
+	if err == nil && c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	return req, err
+}
+
+// Tag sets a tag of a table to a snapshot; 0 removes it.
+func (c *Client) Tag(ctx context.Context, table, name string, snapshot int64) error {
+	update := map[string]any{"action": "remove-snapshot-ref", "ref-name": name}
+	if snapshot != 0 {
+		update = map[string]any{"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": snapshot}
+	}
+	body, err := json.Marshal(map[string]any{"requirements": []any{}, "updates": []any{update}})
+	if err != nil {
+		return err
+	}
+	req, err := c.request(ctx, http.MethodPost, table, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if _, err := c.do(req); err != nil {
+		return fmt.Errorf("tag %s of %s: %w", name, table, err)
+	}
+	return nil
 }
 
 // Gets answers how often each object was fetched so far.
