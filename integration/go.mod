@@ -91,7 +91,7 @@ require (
 
 require (
 	github.com/frazil-io/frazil/services v0.0.0
-	github.com/frazil-io/frazil/tools v0.0.0 // indirect
+	github.com/frazil-io/frazil/tools v0.0.0
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/twmb/franz-go v1.22.3
