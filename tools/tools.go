@@ -6,11 +6,13 @@ package tools
 import (
 	"github.com/frazil-io/frazil/tools/command"
 	"github.com/frazil-io/frazil/tools/inspect"
+	"github.com/frazil-io/frazil/tools/lint"
+	"github.com/frazil-io/frazil/tools/probe"
 	"github.com/frazil-io/frazil/tools/readers"
 	"github.com/frazil-io/frazil/tools/tag"
 )
 
 // Commands answers all commands, sorted by name.
 func Commands() []command.Command {
-	return []command.Command{inspect.Command(), readers.Command(), tag.Command()}
+	return []command.Command{inspect.Command(), lint.Command(), probe.Command(), readers.Command(), tag.Command()}
 }

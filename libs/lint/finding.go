@@ -19,7 +19,8 @@ const (
 	Note Severity = "note"
 )
 
-func (s Severity) rank() int { return slices.Index([]Severity{Error, Warning, Note}, s) }
+// Rank orders severities, the worst first.
+func (s Severity) Rank() int { return slices.Index([]Severity{Error, Warning, Note}, s) }
 
 // Finding is one thing that was found, in one or many files.
 type Finding struct {
@@ -70,7 +71,7 @@ func (l *list) sorted() []Finding {
 		out = append(out, *f)
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), strings.Compare(a.Check, b.Check), slices.Compare(a.Readers, b.Readers), strings.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Check, b.Check), slices.Compare(a.Readers, b.Readers), strings.Compare(a.Text, b.Text))
 	})
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/frazil-io/frazil/tools/readers"
 )
 
+var rewrite = flag.Bool("rewrite", false, "write the results into testdata")
+
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -20,11 +23,11 @@ func run(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// golden compares with a file of testdata; UPDATE_GOLDEN=1 writes it.
+// golden compares with a file of testdata; -rewrite writes it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	if *rewrite {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs (UPDATE_GOLDEN=1 accepts it); got:\n%s", path, got)
+		t.Errorf("%s differs (-rewrite accepts it); got:\n%s", path, got)
 	}
 }
 

@@ -7,17 +7,16 @@ import (
 	"io"
 
 	"github.com/frazil-io/frazil/libs/fault"
-	"github.com/frazil-io/frazil/libs/icebergscan"
 )
 
-// maxMetadata bounds unpacked table metadata, bytes.
+// maxMetadata bounds table metadata, packed and unpacked, bytes.
 const maxMetadata = 1 << 30
 
-// parseMaybePacked reads metadata as it lies in the store: plain or gzipped, which its first bytes tell whatever its
+// unpack answers metadata as it lies in a store, plain or gzipped, as plain text. Its first bytes tell, whatever its
 // name says.
-func parseMaybePacked(text []byte) (*icebergscan.Table, error) {
+func unpack(text []byte) ([]byte, error) {
 	if !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
-		return icebergscan.ParseTable(text)
+		return text, nil
 	}
 	r, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {
@@ -27,5 +26,5 @@ func parseMaybePacked(text []byte) (*icebergscan.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w: %w", fault.ErrCorrupt, err)
 	}
-	return icebergscan.ParseTable(plain)
+	return plain, nil
 }

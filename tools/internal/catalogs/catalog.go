@@ -1,0 +1,173 @@
+package catalogs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	iceio "github.com/apache/iceberg-go/io"
+	_ "github.com/apache/iceberg-go/io/gocloud/s3" // s3://, s3a://, s3n://
+
+	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/icebergscan"
+)
+
+// Catalog is an open catalog, or the location of one table's metadata. Safe for concurrent use.
+type Catalog struct {
+	backend backend
+	props   map[string]string // for stores
+}
+
+// backend is a kind of catalog.
+type backend interface {
+	// load answers where a table is. Errors: fault.ErrNotFound and the other kinds.
+	load(ctx context.Context, ident []string) (*entry, error)
+	io.Closer
+}
+
+// entry is what a catalog says of a table.
+type entry struct {
+	location string            // of the metadata
+	metadata []byte            // nil = to be read from the location
+	props    map[string]string // for the store, over the catalog's own
+}
+
+// Table is a loaded table.
+type Table struct {
+	// Name is the identifier as the caller wrote it.
+	Name string
+	// MetadataLocation is where the metadata lies; it changes with every commit.
+	MetadataLocation string
+	// Raw is the metadata JSON, Meta what the scanning libraries take of it.
+	Raw  []byte
+	Meta *icebergscan.Table
+	// Store reads the table's objects.
+	Store *Store
+}
+
+// requestTimeout bounds one request to a catalog, body included.
+const requestTimeout = 60 * time.Second
+
+// Open connects to the catalog that the flags name. Errors: fault.ErrInvalid for wrong flags, fault.ErrUnauthenticated
+// and fault.ErrDenied, else what the catalog answers.
+func (f *Flags) Open(ctx context.Context) (*Catalog, error) {
+	c, err := f.Config()
+	if err != nil {
+		return nil, err
+	}
+	if f.metadata != "" {
+		return &Catalog{backend: fixed(f.metadata), props: c.Properties}, nil
+	}
+	kind, err := c.kind()
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: requestTimeout}
+	var b backend
+	switch kind {
+	case REST:
+		b, err = openREST(ctx, &c, client)
+	case SQL:
+		b, err = openSQL(&c)
+	default:
+		b, err = openGlue(ctx, &c, client)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s catalog: %w", kind, err)
+	}
+	return &Catalog{backend: b, props: c.Properties}, nil
+}
+
+// Close gives back connections.
+func (c *Catalog) Close() error { return c.backend.Close() }
+
+// Load loads a table: NAMESPACE.TABLE, levels of the namespace divided by dots. Errors: fault.ErrNotFound,
+// fault.ErrInvalid for a name without a namespace, fault.ErrCorrupt for metadata that does not parse, else what
+// catalog and store answer.
+func (c *Catalog) Load(ctx context.Context, name string) (*Table, error) {
+	t, err := c.load(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("load table %s: %w", name, err)
+	}
+	return t, nil
+}
+
+func (c *Catalog) load(ctx context.Context, name string) (*Table, error) {
+	ident := strings.Split(name, ".")
+	if _, any := c.backend.(fixed); !any && (len(ident) < 2 || strings.Contains("."+name+".", "..")) {
+		return nil, fmt.Errorf("not NAMESPACE.TABLE: %w", fault.ErrInvalid)
+	}
+	e, err := c.backend.load(ctx, ident)
+	if err != nil {
+		return nil, err
+	}
+	props := map[string]string{}
+	maps.Copy(props, c.props)
+	maps.Copy(props, e.props)
+	files, err := iceio.LoadFS(ctx, props, e.location)
+	if err != nil {
+		return nil, fmt.Errorf("open the store of %s: %w", e.location, err)
+	}
+	store := &Store{files}
+	if e.metadata == nil {
+		if e.metadata, err = store.readAll(ctx, e.location); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := unpack(e.metadata)
+	if err != nil {
+		return nil, fmt.Errorf("metadata %s: %w", e.location, err)
+	}
+	meta, err := icebergscan.ParseTable(raw)
+	if err != nil {
+		return nil, fmt.Errorf("metadata %s: %w", e.location, err)
+	}
+	return &Table{Name: name, MetadataLocation: e.location, Raw: raw, Meta: meta, Store: store}, nil
+}
+
+// fixed is the location of one table's metadata.
+type fixed string
+
+func (f fixed) load(context.Context, []string) (*entry, error) {
+	return &entry{location: string(f)}, nil
+}
+
+func (fixed) Close() error { return nil }
+
+// Store reads a table's objects. Safe for concurrent use.
+type Store struct {
+	IO iceio.IO
+}
+
+// Open implements icebergscan.Opener.
+func (s *Store) Open(_ context.Context, location string) (io.ReadCloser, error) { return s.File(location) }
+
+// File opens an object for reading at offsets. The caller closes it. Errors: fault.ErrNotFound, else the store's.
+func (s *Store) File(location string) (iceio.File, error) {
+	f, err := s.IO.Open(location)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("object %s: %w", location, fault.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open object %s: %w", location, err)
+	}
+	return f, nil
+}
+
+func (s *Store) readAll(ctx context.Context, location string) ([]byte, error) {
+	r, err := s.Open(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxMetadata))
+	if err := errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", location, err)
+	}
+	return text, nil
+}
