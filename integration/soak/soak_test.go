@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -15,8 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/frazil-io/frazil/libs/config"
+	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/app"
-	"github.com/frazil-io/frazil/tools/command"
 )
 
 var (
@@ -31,14 +33,30 @@ var (
 const child = "SOAK_CHILD"
 
 func TestMain(m *testing.M) {
-	config := os.Getenv(child)
-	if config == "" {
+	file := os.Getenv(child)
+	if file == "" {
 		os.Exit(m.Run())
 	}
+	if err := product(file); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// product is the product as `frazil up` runs it, with a retention that no operator may choose: snapshots come and go
+// within a program.
+func product(file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	code := app.Main(ctx, []string{"up", "--config", config}, nil, command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
-	stop()
-	os.Exit(code)
+	defer stop()
+	c := app.Default()
+	if err := config.Load(file, nil, &c); err != nil {
+		return err
+	}
+	tel, err := telemetry.New(ctx, c.Telemetry, "frazil", "soak", os.Stderr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(app.Run(ctx, c, app.TargetAll, tel), tel.Shutdown(context.WithoutCancel(ctx)))
 }
 
 // report counts what was done, by word.
