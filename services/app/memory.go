@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 
@@ -21,10 +22,11 @@ func limitMemory(target Target, perService int64) {
 }
 
 // collectorLimit is what is left of a process's bytes for what the collector counts: not the pages of the program
-// itself, which are in memory too. It is at least half.
-func collectorLimit(process, program int64) int64 { return process - min(program, process/2) }
+// itself, which are in memory too. It is at least a third.
+func collectorLimit(process, program int64) int64 { return max(process-program, process/3) }
 
-// programBytes is the size of the running program's file, 0 if it is not known. No more of it can be in memory.
+// programBytes is about how much of the running program's file is in memory, 0 if that is not known: what is there now
+// and an eighth for what is not used yet, or the size of the file where the system does not tell.
 func programBytes() int64 {
 	path, err := os.Executable()
 	if err != nil {
@@ -34,7 +36,19 @@ func programBytes() int64 {
 	if err != nil {
 		return 0
 	}
+	if raw, err := os.ReadFile("/proc/self/statm"); err == nil {
+		return min(info.Size(), mappedBytes(string(raw))*9/8)
+	}
 	return info.Size()
+}
+
+// mappedBytes reads the resident bytes that are mapped from files: the third field of statm, in pages (proc(5)).
+func mappedBytes(statm string) int64 {
+	var size, resident, shared int64
+	if _, err := fmt.Sscan(statm, &size, &resident, &shared); err != nil {
+		return 0
+	}
+	return shared * int64(os.Getpagesize())
 }
 
 // Of a service's memory, a scan holds up to three fetches at a time, and one batch decompressed.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"os"
 	"testing"
 
 	"github.com/frazil-io/frazil/libs/kafkalog/franz"
@@ -9,7 +10,8 @@ import (
 func TestTheProgramItselfIsTakenOff(t *testing.T) {
 	for _, c := range []struct{ process, program, want int64 }{
 		{512 << 20, 32 << 20, 480 << 20},
-		{64 << 20, 48 << 20, 32 << 20},
+		{64 << 20, 30 << 20, 34 << 20},
+		{63 << 20, 48 << 20, 21 << 20},
 		{64 << 20, 0, 64 << 20},
 	} {
 		if got := collectorLimit(c.process, c.program); got != c.want {
@@ -18,6 +20,9 @@ func TestTheProgramItselfIsTakenOff(t *testing.T) {
 	}
 	if programBytes() <= 0 {
 		t.Error("the size of the running program is not known")
+	}
+	if got, want := mappedBytes("5000 3000 2000 9 0 700 0\n"), int64(2000*os.Getpagesize()); got != want {
+		t.Errorf("mapped %d bytes, want %d", got, want)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	iceio "github.com/apache/iceberg-go/io"
-	_ "github.com/apache/iceberg-go/io/gocloud/s3" // s3://, s3a://, s3n://
+	_ "github.com/apache/iceberg-go/io/gocloud/azure" // abfs://, abfss://, wasb://, wasbs://
+	_ "github.com/apache/iceberg-go/io/gocloud/s3"    // s3://, s3a://, s3n://
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/icebergscan"
@@ -146,7 +147,9 @@ type Store struct {
 }
 
 // Open implements icebergscan.Opener.
-func (s *Store) Open(_ context.Context, location string) (io.ReadCloser, error) { return s.File(location) }
+func (s *Store) Open(_ context.Context, location string) (io.ReadCloser, error) {
+	return s.File(location)
+}
 
 // File opens an object for reading at offsets. The caller closes it. Errors: fault.ErrNotFound, else the store's.
 func (s *Store) File(location string) (iceio.File, error) {

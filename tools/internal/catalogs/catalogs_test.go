@@ -1,6 +1,7 @@
 package catalogs_test
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -13,9 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
-	"github.com/apache/iceberg-go/catalog"
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/icebergscan"
@@ -55,7 +56,7 @@ func expectOneFile(t *testing.T, f *catalogs.Flags, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cat.Close() //nolint:errcheck // a test
+	defer cat.Close()
 	table, err := cat.Load(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -174,36 +175,171 @@ func TestErrorsOfTheCatalogHaveKinds(t *testing.T) {
 func TestSQL(t *testing.T) {
 	table := orders(t, 2)
 	path := filepath.Join(t.TempDir(), "catalog.db")
-	made, err := catalog.Load(t.Context(), "mine", iceberg.Properties{
-		"type": "sql", "sql.driver": "sqlite", "sql.dialect": "sqlite", "uri": path, "init_catalog_tables": "true", "warehouse": "file://" + t.TempDir(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := made.CreateNamespace(t.Context(), []string{"db"}, nil); err != nil {
-		t.Fatal(err)
-	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // a test
-	if _, err := db.ExecContext(t.Context(), `INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location) VALUES ('mine', 'db', 'orders', ?)`, table.MetadataLocation()); err != nil {
+	defer db.Close()
+	// As PyIceberg and Iceberg Java make it.
+	for _, statement := range []string{
+		`CREATE TABLE iceberg_tables (catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
+			metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5), PRIMARY KEY (catalog_name, table_namespace, table_name))`,
+		`INSERT INTO iceberg_tables VALUES ('mine', 'db.sub', 'orders', '` + table.MetadataLocation() + `', NULL, 'TABLE')`,
+		`INSERT INTO iceberg_tables VALUES ('other', 'db.sub', 'orders', 'file:///nowhere', NULL, 'TABLE')`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectOneFile(t, flags(t, "--catalog-uri", "sqlite:///"+path, "--catalog-name", "mine"), "db.sub.orders")
+	cat, err := flags(t, "--catalog-uri", "sqlite:///"+path).Open(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	expectOneFile(t, flags(t, "--catalog-uri", "sqlite:///"+path, "--catalog-name", "mine"), "db.orders")
+	defer cat.Close()
+	if _, err := cat.Load(t.Context(), "db.sub.orders"); !errors.Is(err, fault.ErrNotFound) || !strings.Contains(err.Error(), "--catalog-name") {
+		t.Errorf("another catalog in the same database: %v", err)
+	}
 
-	// A database without a catalog gets none from us.
+	// A database that is not there is not made.
 	empty := filepath.Join(t.TempDir(), "empty.db")
-	cat, err := flags(t, "--catalog-uri", "sqlite:///"+empty).Open(t.Context())
+	none, err := flags(t, "--catalog-uri", "sqlite:///"+empty).Open(t.Context())
 	if err == nil {
-		_, err = cat.Load(t.Context(), "db.orders")
+		_, err = none.Load(t.Context(), "db.orders")
 	}
 	if err == nil {
 		t.Error("a table out of nothing")
 	}
-	if b, err := os.ReadFile(empty); err == nil && len(b) > 0 {
-		t.Errorf("the tool wrote %d bytes into the database", len(b))
+	if _, err := os.Stat(empty); err == nil {
+		t.Error("the tool made a database")
+	}
+}
+
+func TestGlue(t *testing.T) {
+	table := orders(t, 2)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ CatalogId, DatabaseName, Name string } //nolint:revive // the names of the API
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		if r.Header.Get("X-Amz-Target") != "AWSGlue.GetTable" || !strings.Contains(r.Header.Get("Authorization"), "Credential=AKID/") ||
+			!strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/glue/aws4_request") || body.CatalogId != "123" {
+			t.Errorf("request %v %+v", r.Header, body)
+		}
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		switch body.Name {
+		case "orders":
+			fmt.Fprintf(w, `{"Table":{"Name":"orders","Parameters":{"table_type":"ICEBERG","metadata_location":%q}}}`, table.MetadataLocation())
+		case "hive":
+			fmt.Fprint(w, `{"Table":{"Name":"hive","Parameters":{"EXTERNAL":"TRUE"}}}`)
+		default:
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"__type":"EntityNotFoundException","Message":"Entity Not Found"}`)
+		}
+	}))
+	defer s.Close()
+	f := flags(t, "--catalog-type", "glue", "--prop", "glue.endpoint="+s.URL, "--prop", "glue.region=eu-west-1", "--prop", "glue.access-key-id=AKID",
+		"--prop", "glue.secret-access-key=x", "--prop", "glue.id=123")
+	expectOneFile(t, f, "db.orders")
+	cat, err := f.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]error{"db.none": fault.ErrNotFound, "db.hive": fault.ErrInvalid, "db.sub.orders": fault.ErrInvalid} {
+		if _, err := cat.Load(t.Context(), name); !errors.Is(err, kind) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A REST catalog behind SigV4 that vends credentials, and an S3 store that takes them: the endpoint of the config is
+// overridden by the credentials of the longest prefix.
+func TestSigV4VendedCredentialsAndS3(t *testing.T) {
+	table := scantest.New(t, 2, iceberg.NewSchema(0, iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64, Required: true}), iceberg.NewPartitionSpecID(0))
+	table.Location = "s3://lake/db/orders"
+	table.Commit("append", nil, []scantest.File{{Path: "a", Records: 10}})
+	metadata := table.Metadata()
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Authorization"), "Credential=VENDED/") {
+			t.Errorf("store: %s", r.Header.Get("Authorization"))
+		}
+		body, ok := table.Lake.Objects["s3:/"+r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `<Error><Code>NoSuchKey</Code></Error>`)
+			return
+		}
+		http.ServeContent(w, r, "", time.Unix(1, 0), bytes.NewReader(body))
+	}))
+	defer store.Close()
+	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/s3tables/aws4_request") || r.Header.Get("X-Tenant") != "me" {
+			t.Errorf("catalog: %v", r.Header)
+		}
+		if r.URL.Path == "/iceberg/v1/config" {
+			fmt.Fprint(w, `{"defaults":{},"overrides":{"prefix":"arn:aws/x"}}`)
+			return
+		}
+		if r.URL.EscapedPath() != "/iceberg/v1/arn:aws/x/namespaces/db/tables/orders" {
+			t.Errorf("path %s", r.URL.EscapedPath())
+		}
+		answer := map[string]any{"metadata-location": table.MetadataLocation(), "metadata": json.RawMessage(metadata),
+			"config": map[string]string{"s3.endpoint": "http://127.0.0.1:1", "s3.region": "eu-west-1"},
+			"storage-credentials": []any{
+				map[string]any{"prefix": "s3://lake/db/", "config": map[string]string{"s3.endpoint": store.URL, "s3.access-key-id": "VENDED", "s3.secret-access-key": "x"}},
+				map[string]any{"prefix": "s3://lake/", "config": map[string]string{"s3.access-key-id": "WRONG", "s3.secret-access-key": "x"}},
+			}}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer catalog.Close()
+	f := flags(t, "--catalog-uri", catalog.URL+"/iceberg/", "--prop", "rest.sigv4-enabled=true", "--prop", "rest.signing-region=eu-west-1", "--prop", "rest.signing-name=s3tables",
+		"--prop", "rest.access-key-id=AKID", "--prop", "rest.secret-access-key=x", "--prop", "header.X-Tenant=me")
+	cat, err := f.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := cat.Load(t.Context(), "db.orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := loaded.Meta.Head("main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan, err := icebergscan.Open(t.Context(), loaded.Store, loaded.Meta, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range scan.Entries(t.Context(), icebergscan.DataManifest, icebergscan.Want{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d entries", n)
+	}
+	if _, err := loaded.Store.Open(t.Context(), "s3://lake/nothing"); !errors.Is(err, fault.ErrNotFound) {
+		t.Errorf("open of nothing: %v", err)
+	}
+}
+
+// A catalog that is not ready is asked again; one that refuses is not.
+func TestACatalogThatIsNotReadyIsAskedAgain(t *testing.T) {
+	calls := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, `{"defaults":{},"overrides":{}}`)
+	}))
+	defer s.Close()
+	if _, err := flags(t, "--catalog-uri", s.URL).Open(t.Context()); err != nil || calls != 3 {
+		t.Errorf("%d calls, %v", calls, err)
 	}
 }
 

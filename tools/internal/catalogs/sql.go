@@ -29,7 +29,11 @@ func openSQL(c *Config) (*sqlCatalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fault.ErrInvalid, err)
 	}
-	s := &sqlCatalog{db: db, name: c.Name, query: `SELECT metadata_location FROM iceberg_tables WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3`}
+	mark := "$" // how a driver counts parameters
+	if driver == "sqlite" {
+		mark = "?"
+	}
+	s := &sqlCatalog{db: db, name: c.Name, query: strings.ReplaceAll("SELECT metadata_location FROM iceberg_tables WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3", "$", mark)}
 	if s.name == "" {
 		s.name = "default"
 	}

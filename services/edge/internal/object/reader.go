@@ -19,7 +19,14 @@ type Reader struct {
 	frame  rpc.Frame
 	cancel context.CancelFunc
 	left   int64 // bytes not yet written, the frame's included
+	// open opens the last n bytes of the range.
+	open func(n int64) (grpc.ClientStream, context.CancelFunc, error)
+	// resumed counts how often the stream was opened again since its last piece.
+	resumed int
 }
+
+// maxResumed bounds how often a stream is opened again without a piece in between.
+const maxResumed = 3
 
 // SinkError is a failure of the writer that Copy writes to, not of the object.
 type SinkError struct{ Err error }
@@ -61,17 +68,37 @@ func (r *Reader) Copy(w io.Writer, flush func() error) (written int64, err error
 
 // next receives a piece.
 func (r *Reader) next() error {
-	err := r.stream.RecvMsg(&r.frame)
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("read object: stream ended %d bytes early: %w", r.left, fault.ErrUnavailable)
+	err := r.receive()
+	for errors.Is(err, fault.ErrUnavailable) && r.resumed < maxResumed {
+		// A replica that served it has gone. A path has the same bytes wherever they come from.
+		r.resumed++
+		stream, cancel, openErr := r.open(r.left)
+		if openErr != nil {
+			return rpc.Error(openErr)
+		}
+		r.cancel()
+		r.stream, r.cancel = stream, cancel
+		err = r.receive()
 	}
 	if err != nil {
-		return rpc.Error(err)
+		return err
+	}
+	if r.frame.Len() > 0 {
+		r.resumed = 0
 	}
 	if n := int64(r.frame.Len()); n > r.left {
 		return fmt.Errorf("read object: stream is %d bytes too long: %w", n-r.left, fault.ErrCorrupt)
 	}
 	return nil
+}
+
+// receive reads the next piece into the frame.
+func (r *Reader) receive() error {
+	err := r.stream.RecvMsg(&r.frame)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("read object: stream ended %d bytes early: %w", r.left, fault.ErrUnavailable)
+	}
+	return rpc.Error(err)
 }
 
 // Close ends the stream.

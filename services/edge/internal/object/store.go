@@ -221,13 +221,20 @@ func (s *Store) Open(ctx context.Context, info Info, offset, length int64) (*Rea
 	if info.data != nil {
 		return &Reader{data: info.data[offset : offset+length], left: length}, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stream, err := s.stream(ctx, info, offset, length)
+	open := func(n int64) (grpc.ClientStream, context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		stream, err := s.stream(ctx, info, offset+length-n, n)
+		if err != nil {
+			cancel()
+		}
+		return stream, cancel, err
+	}
+	stream, cancel, err := open(length)
 	if err != nil {
-		cancel()
 		return nil, rpc.Error(err)
 	}
-	r := &Reader{stream: stream, cancel: cancel, left: length}
+	// What is refused before the first piece is the caller's to hear: resuming begins with it.
+	r := &Reader{stream: stream, cancel: cancel, left: length, open: open, resumed: maxResumed}
 	for r.frame.Len() == 0 {
 		if err := r.next(); err != nil {
 			r.Close()

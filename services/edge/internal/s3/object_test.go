@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,7 +210,16 @@ func TestFaults(t *testing.T) {
 // A body that can't be finished breaks; it never ends as if it were whole.
 func TestBrokenBodies(t *testing.T) {
 	for name, set := range map[string]func(*edgefake.Backend){
-		"breaks off": func(b *edgefake.Backend) { b.BreakAfter = 2000 },
+		"breaks off": func(b *edgefake.Backend) {
+			b.BreakAfter = 2000
+			var reads atomic.Int64
+			b.Fail = func(_ context.Context, method, _ string) error {
+				if method == "ReadData" && reads.Add(1) > 1 {
+					return fmt.Errorf("nobody is left: %w", fault.ErrUnavailable)
+				}
+				return nil
+			}
+		},
 		"too short":  func(b *edgefake.Backend) { b.Cut = -1 },
 		"too long":   func(b *edgefake.Backend) { b.Cut = 1 },
 	} {
@@ -221,8 +231,15 @@ func TestBrokenBodies(t *testing.T) {
 			t.Errorf("%s: %d, %d bytes, %v", name, a.StatusCode, len(a.body), a.err)
 		}
 	}
-	// Before the first byte it is an ordinary error.
+	// One that breaks off is read on elsewhere: the client gets it whole.
 	h := newHarness(t)
+	whole := h.fake.DataFile(0, pattern(5000))
+	h.fake.BreakAfter = 2000
+	if a := h.get(whole.Key()); a.err != nil || !bytes.Equal(a.body, pattern(5000)) {
+		t.Errorf("read on: %d bytes, %v", len(a.body), a.err)
+	}
+	// Before the first byte it is an ordinary error.
+	h = newHarness(t)
 	data := h.fake.DataFile(0, pattern(5000))
 	h.fake.Cut = -5000
 	if a := h.get(data.Key()); a.StatusCode != 503 || a.code(t) != "SlowDown" {
