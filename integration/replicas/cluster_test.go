@@ -70,6 +70,13 @@ type installation struct {
 
 func newInstallation(t *testing.T, chunk, block int) *installation {
 	t.Helper()
+	return install(t, chunk, block, false)
+}
+
+// install starts the processes. apart: each edge knows one catalog, and each catalog one dedup, so that both replicas
+// of dedup advance the tables at the same time.
+func install(t *testing.T, chunk, block int, apart bool) *installation {
+	t.Helper()
 	harness.Scale(t)
 	in := &installation{t: t, redis: redistest.Start(t), broker: harness.StartBroker(t), dir: t.TempDir(), binary: harness.Binary(t)}
 	in.rest, in.s3 = newBalancer(t), newBalancer(t)
@@ -96,6 +103,13 @@ func newInstallation(t *testing.T, chunk, block int) *installation {
 		"REST": in.rest.address(), "S3": in.s3.address(),
 	}))
 	in.must(os.WriteFile(in.config(), text.Bytes(), 0o600))
+	if apart {
+		for _, p := range in.processes {
+			p.environ = []string{
+				"FRAZIL_SERVICES__CATALOG=" + in.of("catalog")[p.number].address, "FRAZIL_SERVICES__DEDUP=" + in.of("dedup")[p.number].address,
+			}
+		}
+	}
 	for _, p := range in.processes {
 		p.start()
 	}
@@ -139,6 +153,7 @@ type process struct {
 	service             string
 	number              int
 	address, health, s3 string
+	environ             []string // configuration of its own
 
 	cmd     *exec.Cmd
 	done    chan struct{}
@@ -158,7 +173,7 @@ func (p *process) start() {
 	cmd := exec.Command(p.in.binary, "serve", "--target="+p.service, "--config="+p.in.config())
 	// FRAZIL_… in the environment is configuration: the tests' own variables are not the service's.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
-	cmd.Env = append(cmd.Env, "FRAZIL_DATA_DIR="+p.data(), "FRAZIL_HEALTH__LISTEN="+p.health)
+	cmd.Env = append(append(cmd.Env, p.environ...), "FRAZIL_DATA_DIR="+p.data(), "FRAZIL_HEALTH__LISTEN="+p.health)
 	if p.service == "edge" {
 		cmd.Env = append(cmd.Env, "FRAZIL_REST__LISTEN="+p.address, "FRAZIL_S3__LISTEN="+p.s3)
 	} else {
