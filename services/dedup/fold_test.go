@@ -297,3 +297,37 @@ func TestFoldedSegmentsAreCollected(t *testing.T) {
 	w.restart()
 	w.check(st, last(st))
 }
+
+// Segments of a chunk's own, made when many recent marks are spread, reach over the horizon: what lies above stays.
+func TestFoldingKeepsWhatLiesAboveTheHorizon(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cfg.Fold.Every, w.cfg.Fold.MinMarks = 0, 1
+	w.size(14, 10)
+	w.restart()
+	r := rand.New(rand.NewPCG(3, 3))
+	w.topic.append(0, random(r, 10)...)
+	w.advance()
+	w.topic.append(0, random(r, 35_000)...)
+	w.topic.append(0, put(1000)...) // so that the chunk is listed ever after
+	w.topic.append(0, random(r, 10_000)...)
+	w.advance()
+	w.now = w.now.Add(10 * time.Minute)
+	w.topic.append(0, random(r, 45_000)...)
+	st := w.advance()
+	w.now = w.now.Add(55 * time.Minute)
+	w.topic.append(0, random(r, 10)...)
+	st = w.advance()
+	if n := len(st.GetSnapshots()); n != 3 {
+		t.Fatalf("%d snapshots, want all but the first", n)
+	}
+	if n := w.foldAll(); n == 0 {
+		t.Fatal("nothing was folded")
+	}
+	if left, _ := w.unfolded(st, 0); left < 20_000 {
+		t.Fatalf("%d marks are left", left)
+	}
+	w.restart()
+	for _, snap := range st.GetSnapshots() {
+		w.check(st, snap)
+	}
+}

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/fault"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
 
 // retag changes tags and expects that it works.
@@ -148,5 +150,40 @@ func TestTagsAndCutsAtOnce(t *testing.T) {
 	st = w.advance()
 	if len(st.GetTags()) != 40 || len(st.GetSnapshots()) != 21 {
 		t.Fatalf("%d tags, %d snapshots, want 40 and 21", len(st.GetTags()), len(st.GetSnapshots()))
+	}
+}
+
+// readStore calls after behind the n-th reading of a record.
+type readStore struct {
+	chainstore.Store
+	n     int
+	after func()
+}
+
+func (s *readStore) Get(ctx context.Context, key string) ([]byte, chainstore.Version, error) {
+	b, v, err := s.Store.Get(ctx, key)
+	if strings.HasPrefix(key, state.RecordPrefix) && s.after != nil {
+		if s.n--; s.n == 0 {
+			after := s.after
+			s.after = nil
+			after()
+		}
+	}
+	return b, v, err
+}
+
+// A tag that was set between the reading and the writing of a record is not lost, wherever in between.
+func TestATagSetMeanwhileIsNotLost(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		w, st := given(t, 1)
+		w.stop()
+		reads := &readStore{Store: w.store, n: n}
+		w.store = reads
+		w.start()
+		id := last(st).GetId()
+		reads.after = func() { w.retag(st, set("other", id)) }
+		if got := w.retag(st, set("own", id)).GetTags(); len(got) != 2 {
+			t.Fatalf("after reading %d: tags %v", n, got)
+		}
 	}
 }
