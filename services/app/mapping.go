@@ -58,11 +58,7 @@ func (c Config) dedup() dedup.Config {
 func (c Config) kafka() franz.Config {
 	own := franz.Default()
 	own.Brokers, own.ClientID, own.RackID = c.Kafka.Brokers, c.Kafka.ClientID, c.Kafka.Rack
-	t := c.Kafka.TLS
-	own.TLS = franz.TLS{
-		Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
-		ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
-	}
+	own.TLS = franz.TLS(c.Kafka.TLS)
 	s := c.Kafka.SASL
 	own.SASL = franz.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: franz.Secret(s.Password.Reveal())}
 	boundFetches(&own, int64(c.Memory.MaxBytes))

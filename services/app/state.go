@@ -65,10 +65,7 @@ func (c Config) redis() redisstore.Config {
 	r := c.State.Redis
 	return redisstore.Config{
 		Addresses: r.Addresses, Username: r.Username, Password: r.Password.Reveal(), DB: r.DB,
-		TLS: redisstore.TLS{
-			Enabled: r.TLS.Enabled, CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile,
-			ServerName: r.TLS.ServerName, InsecureSkipVerify: r.TLS.InsecureSkipVerify,
-		},
+		TLS:            redisstore.TLS(r.TLS),
 		SentinelMaster: r.SentinelMaster, SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
 		Cluster: r.Cluster, Prefix: r.Prefix, Timeout: r.Timeout, Connections: r.Connections,
 	}

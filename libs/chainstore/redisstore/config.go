@@ -1,17 +1,15 @@
 package redisstore
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/frazil-io/frazil/libs/clienttls"
 	"github.com/frazil-io/frazil/libs/fault"
 )
 
@@ -39,17 +37,7 @@ type Config struct {
 }
 
 // TLS is the encryption of the connections.
-type TLS struct {
-	Enabled bool
-	// CAFile holds the certificates, in PEM, that the server's must be signed by; empty means the system's.
-	CAFile string
-	// CertFile and KeyFile hold our own certificate and key, in PEM, for servers that ask for one.
-	CertFile, KeyFile string
-	// ServerName is the name that the server's certificate must have; empty means the host in its address.
-	ServerName string
-	// InsecureSkipVerify accepts any certificate: no protection against a man in the middle.
-	InsecureSkipVerify bool
-}
+type TLS = clienttls.TLS
 
 // maxPrefix is the longest prefix, bytes.
 const maxPrefix = 64
@@ -114,34 +102,11 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 		MaxRetries: -1, DialerRetries: 1,
 	}
 	if c.TLS.Enabled {
-		cfg, err := c.TLS.config()
+		cfg, err := c.TLS.Client()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("redis: %w", err)
 		}
 		o.TLSConfig = cfg
 	}
 	return o, nil
-}
-
-// config reads the certificates.
-func (t TLS) config() (*tls.Config, error) {
-	cfg := &tls.Config{ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify, MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis: read CA certificates: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("redis: %s holds no certificate: %w", t.CAFile, fault.ErrInvalid)
-		}
-	}
-	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis: read client certificate: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
 }

@@ -4,10 +4,7 @@
 package franz
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/frazil-io/frazil/libs/clienttls"
 	"github.com/frazil-io/frazil/libs/fault"
 )
 
@@ -42,17 +40,7 @@ type Config struct {
 }
 
 // TLS is the encryption of the connections.
-type TLS struct {
-	Enabled bool
-	// CAFile holds the certificates, in PEM, that a broker's must be signed by; empty means the system's.
-	CAFile string
-	// CertFile and KeyFile hold the client's own certificate and key, in PEM, for brokers that ask for one.
-	CertFile, KeyFile string
-	// ServerName is the name that a broker's certificate must have; empty means the host in its address.
-	ServerName string
-	// InsecureSkipVerify accepts any certificate: no protection against a man in the middle.
-	InsecureSkipVerify bool
-}
+type TLS = clienttls.TLS
 
 // SASL is the authentication of the client.
 type SASL struct {
@@ -147,29 +135,6 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("kafka: SASL mechanism %q is not known: %w", s.Mechanism, fault.ErrInvalid)
 }
 
-// config reads the certificates.
-func (t TLS) config() (*tls.Config, error) {
-	cfg := &tls.Config{ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify, MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("kafka: read CA certificates: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("kafka: %s holds no certificate: %w", t.CAFile, fault.ErrInvalid)
-		}
-	}
-	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("kafka: read client certificate: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
-}
-
 // options is the configuration in kgo's terms.
 func (c Config) options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
@@ -183,9 +148,9 @@ func (c Config) options() ([]kgo.Opt, error) {
 		kgo.SoftwareNameAndVersion("frazil", "v1"),
 	}
 	if c.TLS.Enabled {
-		cfg, err := c.TLS.config()
+		cfg, err := c.TLS.Client()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("kafka: %w", err)
 		}
 		opts = append(opts, kgo.DialTLSConfig(cfg))
 	}
