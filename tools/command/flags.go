@@ -11,6 +11,18 @@ import (
 // catalog that was away.
 var ErrFound = errors.New("found")
 
+// NewFlags makes the flags of a command. -h prints about, which begins with "usage:" and ends in an empty line, and
+// then the flags.
+func NewFlags(name, about string, std Streams) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(std.Err)
+	f.Usage = func() {
+		fmt.Fprint(std.Err, about) //nolint:errcheck // a terminal that is gone
+		f.PrintDefaults()
+	}
+	return f
+}
+
 // Parse reads flags that may stand before, between and after the other arguments, and answers the others in order.
 // Everything after "--" is an other argument. Errors: flag.ErrHelp after -h, else ErrUsage.
 func Parse(f *flag.FlagSet, args []string) ([]string, error) {

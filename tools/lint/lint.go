@@ -45,12 +45,7 @@ type options struct {
 
 func parse(args []string, std command.Streams) (*options, error) {
 	var o options
-	f := flag.NewFlagSet("lint", flag.ContinueOnError)
-	f.SetOutput(std.Err)
-	f.Usage = func() {
-		fmt.Fprint(std.Err, about) //nolint:errcheck // a terminal that is gone
-		f.PrintDefaults()
-	}
+	f := command.NewFlags("lint", about, std)
 	o.catalog.Register(f)
 	f.StringVar(&o.readers, "readers", "", "`READER,...` who must be able to read the table")
 	f.StringVar(&o.matrix, "matrix", "", "YAML `FILE` that is put over the built-in matrix of readers")

@@ -55,12 +55,7 @@ const (
 
 func parse(args []string, std command.Streams) (*options, error) {
 	var o options
-	f := flag.NewFlagSet("probe", flag.ContinueOnError)
-	f.SetOutput(std.Err)
-	f.Usage = func() {
-		fmt.Fprint(std.Err, about) //nolint:errcheck // a terminal that is gone
-		f.PrintDefaults()
-	}
+	f := command.NewFlags("probe", about, std)
 	o.catalog.Register(f)
 	f.StringVar(&o.ref, "ref", icebergscan.MainBranch, "`BRANCH` or tag to measure")
 	f.StringVar(&o.format, "format", formatTable, "`table`, json or prometheus")

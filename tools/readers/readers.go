@@ -35,12 +35,7 @@ type options struct {
 
 func run(_ context.Context, args []string, std command.Streams) error {
 	var o options
-	f := flag.NewFlagSet("readers", flag.ContinueOnError)
-	f.SetOutput(std.Err)
-	f.Usage = func() {
-		fmt.Fprint(std.Err, about) //nolint:errcheck // a terminal that is gone
-		f.PrintDefaults()
-	}
+	f := command.NewFlags("readers", about, std)
 	f.StringVar(&o.catalog, "catalog", "", "the `KIND` of catalog that all read through: rest, glue, unity ..., or frazil for the gateway")
 	f.StringVar(&o.format, "format", "table", "`table` or json")
 	f.StringVar(&o.overlay, "matrix", "", "YAML `FILE` that is put over the built-in matrix")

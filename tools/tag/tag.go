@@ -39,12 +39,7 @@ type options struct {
 
 func run(ctx context.Context, args []string, std command.Streams) error {
 	var o options
-	f := flag.NewFlagSet("tag", flag.ContinueOnError)
-	f.SetOutput(std.Err)
-	f.Usage = func() {
-		fmt.Fprint(std.Err, about) //nolint:errcheck // a terminal that is gone
-		f.PrintDefaults()
-	}
+	f := command.NewFlags("tag", about, std)
 	f.StringVar(&o.catalog, "catalog", "http://127.0.0.1:8181", "`URL` of the REST catalog")
 	f.StringVar(&o.warehouse, "warehouse", "v2", "`WAREHOUSE`, v2 or v3: tags are the same in both")
 	f.StringVar(&o.namespace, "namespace", "kafka", "`NAMESPACE` of the table")
