@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/frazil-io/frazil/integration/inprocess"
+	"github.com/frazil-io/frazil/integration/oracle"
 	"github.com/frazil-io/frazil/integration/readback"
 	"github.com/frazil-io/frazil/services/app"
 	"github.com/frazil-io/frazil/services/dedup"
@@ -28,13 +29,6 @@ var (
 )
 
 const topic = "shop.items"
-
-// event is a committed record of the model.
-type event struct {
-	key     int
-	deleted bool
-	value   string
-}
 
 // cut is a snapshot that was seen, and the ends that it shows.
 type cut struct {
@@ -52,11 +46,11 @@ type world struct {
 	txn *kgo.Client
 
 	partitions int
-	logs       []map[int64]event // committed events by offset
-	ends       []int64           // last stable offsets
+	logs       []oracle.Log // committed events
+	ends       []int64      // last stable offsets
 	cuts       []cut
 	tables     map[string]*readback.Table // the last loaded, by dialect
-	serial     int
+	serial     int64
 }
 
 func TestLiveRowsAtEveryCutAreTheFold(t *testing.T) {
@@ -117,10 +111,7 @@ func (w *world) must(err error) {
 }
 
 func (w *world) forget() {
-	w.logs, w.ends, w.cuts = nil, make([]int64, w.partitions), nil
-	for range w.partitions {
-		w.logs = append(w.logs, map[int64]event{})
-	}
+	w.logs, w.ends, w.cuts = oracle.Logs(w.partitions), make([]int64, w.partitions), nil
 }
 
 func (w *world) restart() {
@@ -129,14 +120,10 @@ func (w *world) restart() {
 }
 
 // record makes an upsert or a delete of one of few keys.
-func (w *world) record() (*kgo.Record, event) {
+func (w *world) record() (*kgo.Record, oracle.Event) {
 	w.serial++
-	e := event{key: w.rng.IntN(25), deleted: w.rng.IntN(5) == 0, value: fmt.Sprintf("v%d", w.serial)}
-	r := &kgo.Record{Topic: topic, Partition: int32(e.key % w.partitions), Key: fmt.Appendf(nil, `{"id":%d}`, e.key)}
-	if !e.deleted {
-		r.Value = fmt.Appendf(nil, `{"id":%d,"text":%q,"n":%d}`, e.key, e.value, w.serial)
-	}
-	return r, e
+	e := oracle.Event{Key: w.rng.IntN(25), Deleted: w.rng.IntN(5) == 0, N: w.serial}
+	return e.Record(topic, int32(e.Key%w.partitions)), e
 }
 
 func (w *world) write(client *kgo.Client, n int, visible bool) {
@@ -220,13 +207,11 @@ func (w *world) load() {
 
 func (w *world) cutOf(t *readback.Table, dialect string) (cut, error) {
 	s, err := t.Snapshot(0)
-	c := cut{dialect: dialect, snapshot: s.ID, ends: make([]int64, w.partitions)}
-	for p := range w.partitions {
-		if err == nil {
-			c.ends[p], err = strconv.ParseInt(s.Summary[fmt.Sprintf("frazil.end.%d", p)], 10, 64)
-		}
+	if err != nil {
+		return cut{}, err
 	}
-	return c, err
+	ends, err := oracle.Ends(s, w.partitions)
+	return cut{dialect: dialect, snapshot: s.ID, ends: ends}, err
 }
 
 // readOld reads a snapshot that was seen before, with the newest metadata of its dialect.
@@ -247,38 +232,9 @@ func (w *world) judge(t *readback.Table, c cut) {
 	w.t.Helper()
 	rows, err := t.Rows(w.t.Context(), c.snapshot)
 	w.must(err)
-	var got []string
-	for _, r := range rows {
-		got = append(got, fmt.Sprintf("%v/%v id=%v text=%v n=%v row=%v", r["kafka_partition"], r["kafka_offset"], r["id"], r["text"], r["n"], r["_row_id"]))
-	}
-	slices.Sort(got)
-	want := w.fold(c.ends)
+	got := oracle.Rows(rows)
+	want := oracle.Live(w.logs, make([]int64, w.partitions), c.ends)
 	if !slices.Equal(got, want) {
 		w.t.Fatalf("%s snapshot %d at %v:\n got %s\nwant %s", c.dialect, c.snapshot, c.ends, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
-}
-
-// fold is the dullest forward fold there is.
-func (w *world) fold(ends []int64) []string {
-	type at struct {
-		p   int
-		off int64
-		e   event
-	}
-	last := map[int]at{}
-	for p, log := range w.logs {
-		for _, off := range slices.Sorted(maps.Keys(log)) {
-			if off < ends[p] {
-				last[log[off].key] = at{p, off, log[off]}
-			}
-		}
-	}
-	var rows []string
-	for _, a := range last {
-		if !a.e.deleted {
-			rows = append(rows, fmt.Sprintf("%d/%d id=%d text=%s n=%s row=%d", a.p, a.off, a.e.key, a.e.value, a.e.value[1:], int64(a.p)<<44|a.off))
-		}
-	}
-	slices.Sort(rows)
-	return rows
 }

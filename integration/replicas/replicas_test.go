@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/frazil-io/frazil/integration/harness"
+	"github.com/frazil-io/frazil/integration/oracle"
 	"github.com/frazil-io/frazil/integration/readback"
 )
 
@@ -200,7 +201,7 @@ func (p *program) load() {
 		}
 		snap, err := tb.Snapshot(0)
 		p.must(err)
-		ends, err := endsOf(snap, len(p.ends))
+		ends, err := oracle.Ends(snap, len(p.ends))
 		p.must(err)
 		if !seen[snap.ID] {
 			seen[snap.ID] = true

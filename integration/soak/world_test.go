@@ -19,17 +19,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/frazil-io/frazil/integration/oracle"
 	"github.com/frazil-io/frazil/integration/readback"
 )
 
 const table = "shop_items"
-
-// event is a committed record of the model.
-type event struct {
-	key     int
-	deleted bool
-	value   int64
-}
 
 // cut is a snapshot that was seen.
 type cut struct {
@@ -57,9 +51,9 @@ type world struct {
 	dir     string
 
 	partitions int
-	margin     int64             // block, the longest margin of the start
-	logs       []map[int64]event // committed events by offset
-	ends       []int64           // last stable offsets
+	margin     int64        // block, the longest margin of the start
+	logs       []oracle.Log // committed events
+	ends       []int64      // last stable offsets
 	logStarts  []int64
 	cuts       []cut
 	tags       map[string]cut
@@ -148,11 +142,8 @@ func (w *world) close() {
 func (w *world) create() {
 	_, err := kadm.NewClient(w.plain).CreateTopic(w.ctx, int32(w.partitions), 1, nil, topic)
 	w.must("create topic", err)
-	w.logs, w.ends, w.logStarts = nil, make([]int64, w.partitions), make([]int64, w.partitions)
+	w.logs, w.ends, w.logStarts = oracle.Logs(w.partitions), make([]int64, w.partitions), make([]int64, w.partitions)
 	w.cuts, w.tags, w.tables, w.grown = nil, map[string]cut{}, map[string]*readback.Table{}, false
-	for range w.partitions {
-		w.logs = append(w.logs, map[int64]event{})
-	}
 }
 
 func (w *world) do(s step) {
@@ -219,11 +210,8 @@ func (w *world) write(client *kgo.Client, n, seed uint64, visible bool) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	touched := map[int32]bool{}
 	for range n {
-		e := event{key: r.IntN(25), deleted: r.IntN(5) == 0, value: int64(r.Uint32())}
-		rec := &kgo.Record{Topic: topic, Partition: int32(e.key % w.partitions), Key: fmt.Appendf(nil, `{"id":%d}`, e.key)}
-		if !e.deleted {
-			rec.Value = fmt.Appendf(nil, `{"id":%d,"text":"v%d","n":%d}`, e.key, e.value, e.value)
-		}
+		e := oracle.Event{Key: r.IntN(25), Deleted: r.IntN(5) == 0, N: int64(r.Uint32())}
+		rec := e.Record(topic, int32(e.Key%w.partitions))
 		w.must("produce", client.ProduceSync(w.ctx, rec).FirstErr())
 		touched[rec.Partition] = true
 		if visible {
@@ -244,9 +232,9 @@ func (w *world) catalog(dialect string) *readback.Client {
 
 // empty: nothing was ever produced, so that there is no schema.
 func (w *world) empty() bool {
-	return !slices.ContainsFunc(w.logs, func(l map[int64]event) bool {
+	return !slices.ContainsFunc(w.logs, func(l oracle.Log) bool {
 		for _, e := range l {
-			if !e.deleted {
+			if !e.Deleted {
 				return true
 			}
 		}
@@ -298,11 +286,11 @@ func (w *world) load(dialect string) {
 
 func (w *world) cutOf(t *readback.Table) (cut, error) {
 	s, err := t.Snapshot(0)
-	c := cut{snapshot: s.ID, starts: make([]int64, w.partitions), ends: make([]int64, w.partitions)}
+	c := cut{snapshot: s.ID, starts: make([]int64, w.partitions)}
+	if err == nil {
+		c.ends, err = oracle.Ends(s, w.partitions)
+	}
 	for p := range w.partitions {
-		if err == nil {
-			c.ends[p], err = strconv.ParseInt(s.Summary[fmt.Sprintf("frazil.end.%d", p)], 10, 64)
-		}
 		if err == nil {
 			c.starts[p], err = strconv.ParseInt(t.Metadata.Properties[fmt.Sprintf("frazil.start.%d", p)], 10, 64)
 		}
@@ -410,38 +398,9 @@ func (w *world) readTag(name, dialect string) {
 
 // judge compares the rows of a snapshot with the fold of the model at its cut.
 func (w *world) judge(rows []readback.Row, c cut) {
-	var got []string
-	for _, r := range rows {
-		got = append(got, fmt.Sprintf("%v/%v id=%v text=%v n=%v row=%v", r["kafka_partition"], r["kafka_offset"], r["id"], r["text"], r["n"], r["_row_id"]))
-	}
-	slices.Sort(got)
-	if want := w.live(c); !slices.Equal(got, want) {
+	got := oracle.Rows(rows)
+	if want := oracle.Live(w.logs, c.starts, c.ends); !slices.Equal(got, want) {
 		w.fail("wrong rows", "snapshot %d from %v to %v:\n got %s\nwant %s", c.snapshot, c.starts, c.ends,
 			strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
-}
-
-// live is the dullest forward fold there is.
-func (w *world) live(c cut) []string {
-	type at struct {
-		p   int
-		off int64
-		e   event
-	}
-	last := map[int]at{}
-	for p, log := range w.logs {
-		for _, off := range slices.Sorted(maps.Keys(log)) {
-			if off >= c.starts[p] && off < c.ends[p] {
-				last[log[off].key] = at{p, off, log[off]}
-			}
-		}
-	}
-	var rows []string
-	for _, a := range last {
-		if !a.e.deleted {
-			rows = append(rows, fmt.Sprintf("%d/%d id=%d text=v%d n=%d row=%d", a.p, a.off, a.e.key, a.e.value, a.e.value, int64(a.p)<<44|a.off))
-		}
-	}
-	slices.Sort(rows)
-	return rows
 }
