@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/frazil-io/frazil/libs/avrofile"
 	"github.com/frazil-io/frazil/libs/fault"
 )
 
@@ -103,22 +104,22 @@ func RenderManifest(m Manifest) ([]byte, ManifestFile, error) {
 	if m.Content == PositionDeletes {
 		content = "deletes"
 	}
-	o := newOCF(manifestSchema(m.FormatVersion),
-		property{"schema", string(m.SchemaJSON)},
-		property{"schema-id", strconv.Itoa(int(m.SchemaID))},
-		property{"partition-spec", "[]"},
-		property{"partition-spec-id", strconv.Itoa(specID)},
-		property{"format-version", strconv.Itoa(m.FormatVersion)},
-		property{"content", content})
+	o := avrofile.New(manifestSchema(m.FormatVersion),
+		avrofile.Property{"schema", string(m.SchemaJSON)},
+		avrofile.Property{"schema-id", strconv.Itoa(int(m.SchemaID))},
+		avrofile.Property{"partition-spec", "[]"},
+		avrofile.Property{"partition-spec-id", strconv.Itoa(specID)},
+		avrofile.Property{"format-version", strconv.Itoa(m.FormatVersion)},
+		avrofile.Property{"content", content})
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		if err := m.check(&e.File); err != nil {
 			return nil, mf, fmt.Errorf("render manifest entry %s: %w", e.File.Path, err)
 		}
 		mf.count(e, m.SnapshotID, i == 0)
-		o.append(func(b []byte) []byte { return m.appendEntry(b, e) })
+		o.Append(func(b []byte) []byte { return m.appendEntry(b, e) })
 	}
-	data, err := o.bytes()
+	data, err := o.Bytes()
 	if err != nil {
 		return nil, mf, err
 	}
@@ -179,40 +180,40 @@ func (m *Manifest) appendEntry(b []byte, e *Entry) []byte {
 	if e.SnapshotID == m.SnapshotID {
 		status = statusAdded
 	}
-	b = appendLong(b, status)
-	b = appendLong(appendSome(b), e.SnapshotID)
-	b = appendLong(appendSome(b), sequenceNumber)
-	b = appendLong(appendSome(b), sequenceNumber)
+	b = avrofile.AppendLong(b, status)
+	b = avrofile.AppendLong(avrofile.AppendSome(b), e.SnapshotID)
+	b = avrofile.AppendLong(avrofile.AppendSome(b), sequenceNumber)
+	b = avrofile.AppendLong(avrofile.AppendSome(b), sequenceNumber)
 	f := &e.File
-	b = appendLong(b, int64(m.Content))
-	b = appendString(b, f.Path)
-	b = appendString(b, f.Format)
-	b = appendLong(b, f.Rows)
-	b = appendLong(b, f.Size)
-	b = appendNull(b) // column_sizes
+	b = avrofile.AppendLong(b, int64(m.Content))
+	b = avrofile.AppendString(b, f.Path)
+	b = avrofile.AppendString(b, f.Format)
+	b = avrofile.AppendLong(b, f.Rows)
+	b = avrofile.AppendLong(b, f.Size)
+	b = avrofile.AppendNull(b) // column_sizes
 	b = m.appendColumns(b, f)
-	b = appendNull(b) // key_metadata
+	b = avrofile.AppendNull(b) // key_metadata
 	b = appendOffsets(b, f.SplitOffsets)
-	b = appendNull(b) // equality_ids
-	b = appendNull(b) // sort_order_id: absent, since position deletes must not state one
+	b = avrofile.AppendNull(b) // equality_ids
+	b = avrofile.AppendNull(b) // sort_order_id: absent, since position deletes must not state one
 	if m.FormatVersion >= V3 {
 		if m.Content == Data {
-			b = appendLong(appendSome(b), f.FirstRowID)
+			b = avrofile.AppendLong(avrofile.AppendSome(b), f.FirstRowID)
 		} else {
-			b = appendNull(b)
+			b = avrofile.AppendNull(b)
 		}
 	}
 	if f.ReferencedDataFile != "" {
-		b = appendString(appendSome(b), f.ReferencedDataFile)
+		b = avrofile.AppendString(avrofile.AppendSome(b), f.ReferencedDataFile)
 	} else {
-		b = appendNull(b)
+		b = avrofile.AppendNull(b)
 	}
 	if m.FormatVersion >= V3 {
 		if f.Format == Puffin {
-			b = appendLong(appendSome(b), f.ContentOffset)
-			b = appendLong(appendSome(b), f.ContentSize)
+			b = avrofile.AppendLong(avrofile.AppendSome(b), f.ContentOffset)
+			b = avrofile.AppendLong(avrofile.AppendSome(b), f.ContentSize)
 		} else {
-			b = appendNull(appendNull(b))
+			b = avrofile.AppendNull(avrofile.AppendNull(b))
 		}
 	}
 	return b
@@ -225,28 +226,28 @@ func (m *Manifest) appendColumns(b []byte, f *File) []byte {
 	if m.Content == PositionDeletes {
 		path := []byte(f.ReferencedDataFile)
 		columns = []Column{{FieldID: PathFieldID, Lower: path, Upper: path}}
-		b = appendNull(appendNull(b))
+		b = avrofile.AppendNull(avrofile.AppendNull(b))
 	} else {
 		columns = slices.Clone(columns)
 		slices.SortFunc(columns, func(x, y Column) int { return int(x.FieldID) - int(y.FieldID) })
 		b = appendCounts(b, columns, func(c Column) int64 { return c.Values })
 		b = appendCounts(b, columns, func(c Column) int64 { return c.Nulls })
 	}
-	b = appendNull(b) // nan_value_counts
+	b = avrofile.AppendNull(b) // nan_value_counts
 	b = appendBounds(b, columns, func(c Column) []byte { return c.Lower })
 	return appendBounds(b, columns, func(c Column) []byte { return c.Upper })
 }
 
 func appendCounts(b []byte, columns []Column, of func(Column) int64) []byte {
 	if len(columns) == 0 {
-		return appendNull(b)
+		return avrofile.AppendNull(b)
 	}
-	b = appendLong(appendSome(b), int64(len(columns)))
+	b = avrofile.AppendLong(avrofile.AppendSome(b), int64(len(columns)))
 	for _, c := range columns {
-		b = appendLong(b, int64(c.FieldID))
-		b = appendLong(b, of(c))
+		b = avrofile.AppendLong(b, int64(c.FieldID))
+		b = avrofile.AppendLong(b, of(c))
 	}
-	return appendLong(b, 0)
+	return avrofile.AppendLong(b, 0)
 }
 
 func appendBounds(b []byte, columns []Column, of func(Column) []byte) []byte {
@@ -257,27 +258,27 @@ func appendBounds(b []byte, columns []Column, of func(Column) []byte) []byte {
 		}
 	}
 	if n == 0 {
-		return appendNull(b)
+		return avrofile.AppendNull(b)
 	}
-	b = appendLong(appendSome(b), n)
+	b = avrofile.AppendLong(avrofile.AppendSome(b), n)
 	for _, c := range columns {
 		if v := of(c); v != nil {
-			b = appendLong(b, int64(c.FieldID))
-			b = appendBytes(b, v)
+			b = avrofile.AppendLong(b, int64(c.FieldID))
+			b = avrofile.AppendBytes(b, v)
 		}
 	}
-	return appendLong(b, 0)
+	return avrofile.AppendLong(b, 0)
 }
 
 func appendOffsets(b []byte, offsets []int64) []byte {
 	if len(offsets) == 0 {
-		return appendNull(b)
+		return avrofile.AppendNull(b)
 	}
-	b = appendLong(appendSome(b), int64(len(offsets)))
+	b = avrofile.AppendLong(avrofile.AppendSome(b), int64(len(offsets)))
 	for _, o := range offsets {
-		b = appendLong(b, o)
+		b = avrofile.AppendLong(b, o)
 	}
-	return appendLong(b, 0)
+	return avrofile.AppendLong(b, 0)
 }
 
 func checkFormat(v int) error {

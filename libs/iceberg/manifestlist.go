@@ -1,6 +1,10 @@
 package iceberg
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/frazil-io/frazil/libs/avrofile"
+)
 
 // ManifestList is the manifests of one snapshot. Their order is kept.
 type ManifestList struct {
@@ -20,43 +24,43 @@ func RenderManifestList(l ManifestList) ([]byte, error) {
 	if l.ParentID != 0 {
 		parent = strconv.FormatInt(l.ParentID, 10)
 	}
-	properties := []property{
+	properties := []avrofile.Property{
 		{"snapshot-id", strconv.FormatInt(l.SnapshotID, 10)},
 		{"parent-snapshot-id", parent},
 		{"sequence-number", strconv.Itoa(sequenceNumber)},
 	}
 	if l.FormatVersion >= V3 {
-		properties = append(properties, property{"first-row-id", "0"})
+		properties = append(properties, avrofile.Property{"first-row-id", "0"})
 	}
-	properties = append(properties, property{"format-version", strconv.Itoa(l.FormatVersion)})
-	o := newOCF(manifestListSchema(l.FormatVersion), properties...)
+	properties = append(properties, avrofile.Property{"format-version", strconv.Itoa(l.FormatVersion)})
+	o := avrofile.New(manifestListSchema(l.FormatVersion), properties...)
 	for i := range l.Manifests {
-		o.append(func(b []byte) []byte { return l.appendManifest(b, &l.Manifests[i]) })
+		o.Append(func(b []byte) []byte { return l.appendManifest(b, &l.Manifests[i]) })
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 func (l *ManifestList) appendManifest(b []byte, m *ManifestFile) []byte {
-	b = appendString(b, m.Path)
-	b = appendLong(b, m.Length)
-	b = appendLong(b, specID)
-	b = appendLong(b, int64(m.Content))
-	b = appendLong(b, sequenceNumber)
-	b = appendLong(b, sequenceNumber)
-	b = appendLong(b, m.SnapshotID)
-	b = appendLong(b, m.AddedFiles)
-	b = appendLong(b, m.ExistingFiles)
-	b = appendLong(b, 0)
-	b = appendLong(b, m.AddedRows)
-	b = appendLong(b, m.ExistingRows)
-	b = appendLong(b, 0)
-	b = appendNull(b) // partitions: there are no partition fields
-	b = appendNull(b) // key_metadata
+	b = avrofile.AppendString(b, m.Path)
+	b = avrofile.AppendLong(b, m.Length)
+	b = avrofile.AppendLong(b, specID)
+	b = avrofile.AppendLong(b, int64(m.Content))
+	b = avrofile.AppendLong(b, sequenceNumber)
+	b = avrofile.AppendLong(b, sequenceNumber)
+	b = avrofile.AppendLong(b, m.SnapshotID)
+	b = avrofile.AppendLong(b, m.AddedFiles)
+	b = avrofile.AppendLong(b, m.ExistingFiles)
+	b = avrofile.AppendLong(b, 0)
+	b = avrofile.AppendLong(b, m.AddedRows)
+	b = avrofile.AppendLong(b, m.ExistingRows)
+	b = avrofile.AppendLong(b, 0)
+	b = avrofile.AppendNull(b) // partitions: there are no partition fields
+	b = avrofile.AppendNull(b) // key_metadata
 	if l.FormatVersion < V3 {
 		return b
 	}
 	if m.Content != Data {
-		return appendNull(b)
+		return avrofile.AppendNull(b)
 	}
-	return appendLong(appendSome(b), m.FirstRowID)
+	return avrofile.AppendLong(avrofile.AppendSome(b), m.FirstRowID)
 }
