@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/frazil-io/frazil/integration/harness"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 const (
@@ -32,7 +33,7 @@ func benchCatalog(t *testing.T, f *field, r *report) {
 	g := startGateway(t, setting{broker: f.broker, registry: f.registry})
 	defer g.stop()
 	g.await(t, topic.name)
-	address := harness.FreeAddress(t)
+	address := freeport.Address(t)
 	startService(t, "empty", t.TempDir(), roleCommand(t, role{Name: "empty", Listen: address}))
 	etag := ""
 	harness.Eventually(t, "both servers answer", func() error {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/frazil-io/frazil/integration/harness"
 	"github.com/frazil-io/frazil/integration/readback"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 const (
@@ -127,7 +128,7 @@ func edgeFetcher(t *testing.T, g *gateway, name string) (*fetcher, int64) {
 // diskServer serves the same bytes from disk with nginx, or with Go's file server where there is none.
 func diskServer(t *testing.T, source *fetcher) (*fetcher, string) {
 	t.Helper()
-	dir, address := t.TempDir(), harness.FreeAddress(t)
+	dir, address := t.TempDir(), freeport.Address(t)
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/frazil-io/frazil/integration/harness"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 const (
@@ -28,7 +29,7 @@ const aggregate = `SELECT status, count(*), sum(amount), avg(weight), max(update
 
 // benchEngine is part (c): an aggregate over the warm table, and over the same rows as an ordinary table.
 func benchEngine(t *testing.T, f *field, r *report) {
-	python := harness.Python(t, false)
+	python := harness.Python(t)
 	topic := f.topic(t, formatAvro)
 	g := startGateway(t, setting{broker: f.broker, registry: f.registry})
 	defer g.stop()
@@ -93,7 +94,7 @@ func startPlain(t *testing.T) map[string]string {
 	dir := t.TempDir()
 	at := map[string]string{}
 	for _, name := range []string{"master", "filer", "volume", "s3", "iceberg", "admin"} {
-		at[name] = harness.FreeAddress(t)
+		at[name] = freeport.Address(t)
 	}
 	port := func(name string) string { return strings.TrimPrefix(at[name], "127.0.0.1:") }
 	cmd := exec.Command(weed, "mini", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.port="+port("master"), "-filer.port="+port("filer"),

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/frazil-io/frazil/integration/harness"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 // service is one running process of the gateway.
@@ -131,7 +132,7 @@ func (c setting) yaml(dir, rest, s3 string) string {
 // startGateway starts everything in one process.
 func startGateway(t *testing.T, c setting) *gateway {
 	t.Helper()
-	dir, rest, s3 := t.TempDir(), harness.FreeAddress(t), harness.FreeAddress(t)
+	dir, rest, s3 := t.TempDir(), freeport.Address(t), freeport.Address(t)
 	file := filepath.Join(dir, "frazil.yaml")
 	if err := os.WriteFile(file, []byte(c.yaml(filepath.Join(dir, "data"), rest, s3)), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,13 +146,13 @@ func startGateway(t *testing.T, c setting) *gateway {
 // startSplit starts a process for each service.
 func startSplit(t *testing.T, c setting) *gateway {
 	t.Helper()
-	dir, rest, s3 := t.TempDir(), harness.FreeAddress(t), harness.FreeAddress(t)
-	at := map[string]string{"catalog": harness.FreeAddress(t), "materializer": harness.FreeAddress(t), "dedup": harness.FreeAddress(t)}
+	dir, rest, s3 := t.TempDir(), freeport.Address(t), freeport.Address(t)
+	at := map[string]string{"catalog": freeport.Address(t), "materializer": freeport.Address(t), "dedup": freeport.Address(t)}
 	where := fmt.Sprintf("services:\n  catalog: %q\n  materializer: %q\n  dedup: %q\n  listen: {catalog: %[1]q, materializer: %[2]q, dedup: %[3]q}\n",
 		at["catalog"], at["materializer"], at["dedup"])
 	g := &gateway{rest: "http://" + rest, s3: s3}
 	for _, target := range []string{"dedup", "materializer", "catalog", "edge"} {
-		health := harness.FreeAddress(t)
+		health := freeport.Address(t)
 		text := c.yaml(filepath.Join(dir, target), rest, s3) + where + fmt.Sprintf("health: {listen: %q}\n", health)
 		file := filepath.Join(dir, target+".yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

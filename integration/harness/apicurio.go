@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 //go:embed apicurio/pom.xml
@@ -19,10 +21,10 @@ type Apicurio struct{ url string }
 func StartApicurio(t testing.TB) *Apicurio {
 	t.Helper()
 	java21 := newJava(t, 21)
-	dir, addr := apicurio(t), FreeAddress(t)
+	dir, addr := apicurio(t), freeport.Address(t)
 	a := &Apicurio{url: "http://" + addr}
 	p := start(t, "registry", t.TempDir(), java(java21, "384m", "-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port="+port(t, addr),
-		"-Dquarkus.management.host=127.0.0.1", "-Dquarkus.management.port="+port(t, FreeAddress(t)),
+		"-Dquarkus.management.host=127.0.0.1", "-Dquarkus.management.port="+port(t, freeport.Address(t)),
 		"-Dquarkus.log.level=WARN", `-Dquarkus.log.category."io.apicurio".level=WARN`, `-Dquarkus.log.category."apicurio-registry.access".level=WARN`,
 		"-jar", filepath.Join(dir, "quarkus-run.jar")))
 	Eventually(t, "registry answers", func() error {

@@ -11,6 +11,8 @@ import (
 	"text/template"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 var (
@@ -55,10 +57,10 @@ const (
 // StartKafka installs, formats and starts a broker. Its data goes when the test ends.
 func StartKafka(t testing.TB) *Kafka {
 	t.Helper()
-	k := &Kafka{libs: jars(t, "kafka", kafkaPOM, true), dir: t.TempDir(), addr: FreeAddress(t), sasl: FreeAddress(t)}
+	k := &Kafka{libs: jars(t, "kafka", kafkaPOM, true), dir: t.TempDir(), addr: freeport.Address(t), sasl: freeport.Address(t)}
 	var conf bytes.Buffer
 	err := template.Must(template.New("").Parse(kafkaProperties)).Execute(&conf, map[string]string{
-		"Port": port(t, k.addr), "SASL": port(t, k.sasl), "Controller": port(t, FreeAddress(t)), "Data": filepath.Join(k.dir, "data"),
+		"Port": port(t, k.addr), "SASL": port(t, k.sasl), "Controller": port(t, freeport.Address(t)), "Data": filepath.Join(k.dir, "data"),
 	})
 	if err == nil {
 		err = os.WriteFile(k.properties(), conf.Bytes(), 0o644)
@@ -107,7 +109,7 @@ type fakeBroker struct {
 // StartFake starts a broker in this process.
 func StartFake(t testing.TB) Broker {
 	t.Helper()
-	f := &fakeBroker{addr: FreeAddress(t), dir: t.TempDir()}
+	f := &fakeBroker{addr: freeport.Address(t), dir: t.TempDir()}
 	f.Start(t)
 	t.Cleanup(func() { f.Stop(t) })
 	return f

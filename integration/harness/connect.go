@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 var (
@@ -37,7 +39,7 @@ func StartConnect(t testing.TB, broker Broker) *Connect {
 	libs := jars(t, "connect", connectPOM, true)
 	// A plugin is a folder of jars inside a folder of the plugin path.
 	plugins := []string{filepath.Dir(jars(t, "debezium", debeziumPOM, true)), filepath.Dir(jars(t, "converter", converterPOM, true))}
-	dir, addr := t.TempDir(), FreeAddress(t)
+	dir, addr := t.TempDir(), freeport.Address(t)
 	var conf bytes.Buffer
 	err := template.Must(template.New("").Parse(connectProperties)).Execute(&conf, map[string]string{
 		"Brokers": broker.Addr(), "Listen": addr, "Plugins": strings.Join(plugins, ","),

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -26,11 +26,14 @@ const engineRun = 10 * time.Minute
 // Engine names an engine.
 type Engine string
 
-// The engines of the matrix.
+// The engines of the matrix, and those that are asked beside it.
 const (
-	PyIceberg Engine = "pyiceberg"
-	DuckDB    Engine = "duckdb"
-	Spark     Engine = "spark"
+	PyIceberg  Engine = "pyiceberg"
+	DuckDB     Engine = "duckdb"
+	Spark      Engine = "spark"
+	ClickHouse Engine = "clickhouse" // no deletion vectors in 26.9: v2 only
+	Flink      Engine = "flink"
+	Trino      Engine = "trino"
 )
 
 // Engines lists those of the present scale.
@@ -47,6 +50,7 @@ type Catalog struct {
 	URI       string `json:"uri"`
 	Warehouse string `json:"warehouse"`
 	Token     string `json:"token,omitempty"`
+	S3        string `json:"s3,omitempty"` // endpoint, for Trino, which does not take it from the catalog
 }
 
 // Query asks for all rows of a table.
@@ -55,6 +59,7 @@ type Query struct {
 	Catalog  string `json:"catalog"`
 	Table    string `json:"table"`              // namespace.table
 	Snapshot int64  `json:"snapshot,omitempty"` // 0 is the current one
+	Tag      string `json:"tag,omitempty"`      // instead of Snapshot
 	Where    string `json:"where,omitempty"`    // SQL
 	Count    bool   `json:"count,omitempty"`    // ask for the number of rows only
 }
@@ -95,8 +100,8 @@ func (a Answer) Offsets() []string {
 	return offsets
 }
 
-// Python is a Python with PyIceberg, DuckDB and what the oracle needs; with Spark too if asked.
-func Python(t testing.TB, withSpark bool) string {
+// Python is a Python with PyIceberg, DuckDB and what the oracle needs, and with what other engines need.
+func Python(t testing.TB, others ...Engine) string {
 	t.Helper()
 	if named := os.Getenv(PythonVariable); named != "" {
 		return named
@@ -111,10 +116,10 @@ func Python(t testing.TB, withSpark bool) string {
 		}
 		return command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", filepath.Join(scripts, "requirements.txt"))
 	})
-	if withSpark {
-		spark := filepath.Join(scripts, "requirements-spark.txt")
-		install(t, Cache(t, "python-spark"), read(t, spark)+dir, func() error {
-			return command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", spark)
+	for _, engine := range others {
+		wants := filepath.Join(scripts, "requirements-"+string(engine)+".txt")
+		install(t, Cache(t, "python-"+string(engine)), read(t, wants)+dir, func() error {
+			return command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wants)
 		})
 	}
 	return python
@@ -132,19 +137,10 @@ func read(t testing.TB, file string) string {
 // Ask runs an engine over all queries, in as few processes as it allows, and answers by query id.
 func Ask(t testing.TB, engine Engine, catalogs map[string]Catalog, queries []Query) map[string]Answer {
 	t.Helper()
-	python := Python(t, engine == Spark)
-	var env []string
-	if engine == Spark {
-		libs := jars(t, "spark", sparkPOM, false)
-		found, err := filepath.Glob(filepath.Join(libs, "*.jar"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no jars in %s: %v", libs, err)
-		}
-		env = append(env, "SPARK_JARS="+strings.Join(found, ","))
-	}
+	program := asker(t, engine, catalogs)
 	answers := map[string]Answer{}
 	for _, batch := range batches(engine, queries) {
-		for _, a := range script(t, python, "run_"+string(engine)+".py", map[string]any{"catalogs": catalogs, "queries": batch}, env...) {
+		for _, a := range program(map[string]any{"catalogs": catalogs, "queries": batch}) {
 			answers[a.ID] = a
 		}
 	}
@@ -154,6 +150,32 @@ func Ask(t testing.TB, engine Engine, catalogs map[string]Catalog, queries []Que
 		}
 	}
 	return answers
+}
+
+// asker installs an engine, starts what it needs, and is the program that asks it.
+func asker(t testing.TB, engine Engine, catalogs map[string]Catalog) func(job any) []Answer {
+	t.Helper()
+	run := func(python string, env ...string) func(any) []Answer {
+		return func(job any) []Answer { return script(t, python, "run_"+string(engine)+".py", job, env...) }
+	}
+	switch engine {
+	case Spark:
+		libs := jars(t, "spark", sparkPOM, false)
+		found, err := filepath.Glob(filepath.Join(libs, "*.jar"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no jars in %s: %v", libs, err)
+		}
+		return run(Python(t, engine), "SPARK_JARS="+strings.Join(found, ","))
+	case Trino:
+		python := Python(t, engine)
+		return run(python, "TRINO_PORT="+startTrino(t, catalogs))
+	case ClickHouse:
+		return run(Python(t, engine))
+	case Flink:
+		return func(job any) []Answer { return answersOf(t, flink(t), job) }
+	default:
+		return run(Python(t))
+	}
 }
 
 // batches are the queries of each process. DuckDB 1.5.5 keeps one set of storage credentials for a location, and a
@@ -187,7 +209,7 @@ type FoldJob struct {
 func Fold(t testing.TB, registry string, jobs []FoldJob) map[string]map[int64]Answer {
 	t.Helper()
 	folds := map[string]map[int64]Answer{}
-	for _, a := range script(t, Python(t, false), "fold.py", map[string]any{"registry": registry, "topics": jobs}) {
+	for _, a := range script(t, Python(t), "fold.py", map[string]any{"registry": registry, "topics": jobs}) {
 		if folds[a.ID] == nil {
 			folds[a.ID] = map[int64]Answer{}
 		}
@@ -196,22 +218,34 @@ func Fold(t testing.TB, registry string, jobs []FoldJob) map[string]map[int64]An
 	return folds
 }
 
-// script runs a Python script of the engines folder: a job in, a line of JSON for each answer out.
+// script runs a Python script of the engines folder.
 func script(t testing.TB, python, name string, job any, env ...string) []Answer {
+	t.Helper()
+	cmd := exec.Command(python, filepath.Join(Root(t), "integration", "engines", name))
+	cmd.Env = append(os.Environ(), append(env, "PYTHONDONTWRITEBYTECODE=1")...)
+	return answersOf(t, cmd, job)
+}
+
+// answersOf runs a program to its end: a job in, a line of JSON for each answer out.
+func answersOf(t testing.TB, cmd *exec.Cmd, job any) []Answer {
 	t.Helper()
 	in, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), engineRun)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, filepath.Join(Root(t), "integration", "engines", name))
 	// A library's own profile must not add credentials, regions or proxies.
-	cmd.Env = append(os.Environ(), append(env, "PYTHONDONTWRITEBYTECODE=1", "AWS_EC2_METADATA_DISABLED=true", "PYICEBERG_HOME=/nonexistent")...)
+	cmd.Env = append(cmd.Environ(), "AWS_EC2_METADATA_DISABLED=true", "PYICEBERG_HOME=/nonexistent")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, tail(errs.Bytes()))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(engineRun, func() { _ = cmd.Process.Kill() }) // it may have ended just now
+	err = cmd.Wait()
+	late.Stop()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, tail(errs.Bytes()))
 	}
 	var answers []Answer
 	lines := json.NewDecoder(&out)
@@ -219,7 +253,7 @@ func script(t testing.TB, python, name string, job any, env ...string) []Answer 
 	for lines.More() {
 		var a Answer
 		if err := lines.Decode(&a); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: %v", cmd.Args[0], err)
 		}
 		answers = append(answers, a)
 	}

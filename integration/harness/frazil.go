@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 // BinaryVariable names a binary to test instead of one that is built.
@@ -63,7 +65,7 @@ func StartFrazil(t testing.TB, o Options) *Frazil {
 // NewFrazil prepares a gateway that is not started yet.
 func NewFrazil(t testing.TB, o Options) *Frazil {
 	t.Helper()
-	rest, s3 := FreeAddress(t), FreeAddress(t)
+	rest, s3 := freeport.Address(t), freeport.Address(t)
 	f := &Frazil{REST: "http://" + rest, binary: Binary(t), dir: t.TempDir()}
 	f.args = []string{"up", "--brokers", o.Brokers, "--data-dir", filepath.Join(f.dir, "data"), "--rest-listen", rest, "--s3-listen", s3}
 	if o.Registry != "" {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 // Postgres is a PostgreSQL server with logical decoding. Nobody needs a password.
@@ -27,7 +29,7 @@ const PostgresUser = "postgres"
 // skipped without a PostgreSQL, and as root without the account of Debian's package: the server refuses to run as root.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
-	p := &Postgres{bin: postgresBinaries(t), addr: FreeAddress(t)}
+	p := &Postgres{bin: postgresBinaries(t), addr: freeport.Address(t)}
 	// Not the test's own folder, which only this user may enter.
 	dir, err := os.MkdirTemp("", "frazil-postgres-")
 	if err != nil {

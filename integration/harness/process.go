@@ -39,17 +39,6 @@ func Eventually(t testing.TB, what string, holds func() error) {
 	}
 }
 
-// FreeAddress is a loopback address that nothing listens on.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // whoever gets the address will see
-	return l.Addr().String()
-}
-
 // port is the port of an address.
 func port(t testing.TB, addr string) string {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/frazil-io/frazil/libs/freeport"
 	"github.com/frazil-io/frazil/libs/registry/registrytest"
 )
 
@@ -29,7 +30,7 @@ func StartRegistry(t testing.TB, dump string) *Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Registry{Handler: handler, addr: FreeAddress(t)}
+	r := &Registry{Handler: handler, addr: freeport.Address(t)}
 	r.Start(t)
 	t.Cleanup(r.Stop)
 	return r

@@ -14,6 +14,7 @@ import (
 
 	"github.com/frazil-io/frazil/integration/harness"
 	"github.com/frazil-io/frazil/integration/readback"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 // TestTheImageServesATable builds the image from scratch, runs the gateway in it and reads a table.
@@ -37,8 +38,8 @@ func TestTheImageServesATable(t *testing.T) {
 	for n := range rows {
 		admin.Append(t, topic, 0, &kgo.Record{Key: fmt.Appendf(nil, `{"id":%d}`, n), Value: fmt.Appendf(nil, `{"id":%d,"item":"nut"}`, n)})
 	}
-	rest := harness.FreeAddress(t)
-	gateway := i.Start(t, "/frazil", "up", "--brokers", broker.Addr(), "--data-dir", "/data", "--rest-listen", rest, "--s3-listen", harness.FreeAddress(t))
+	rest := freeport.Address(t)
+	gateway := i.Start(t, "/frazil", "up", "--brokers", broker.Addr(), "--data-dir", "/data", "--rest-listen", rest, "--s3-listen", freeport.Address(t))
 	url := "http://" + rest
 	harness.Eventually(t, "the gateway is ready", func() error {
 		if err := gateway.Running(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/frazil-io/frazil/integration/readback"
+	"github.com/frazil-io/frazil/libs/freeport"
 	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/app"
 )
@@ -42,7 +42,7 @@ func New(t *testing.T) *Frazil {
 	f.Config = app.Default()
 	f.Config.DataDir = t.TempDir()
 	f.Config.Kafka.Brokers = f.Broker.ListenAddrs()
-	f.Config.REST.Listen, f.Config.S3.Listen = f.address(), f.address()
+	f.Config.REST.Listen, f.Config.S3.Listen = freeport.Address(f.t), freeport.Address(f.t)
 	f.Config.Freshness.OffsetsTTL, f.Config.Freshness.MinCutInterval = time.Millisecond, time.Millisecond
 	f.Config.Freshness.TopicsTTL = time.Millisecond
 	t.Cleanup(func() { f.Stop() })
@@ -124,11 +124,4 @@ func (f *Frazil) must(err error) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-}
-
-func (f *Frazil) address() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	f.must(err)
-	f.must(l.Close())
-	return l.Addr().String()
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/frazil-io/frazil/integration/harness"
 	"github.com/frazil-io/frazil/integration/readback"
 	"github.com/frazil-io/frazil/libs/chainstore/redisstore/redistest"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 // services in starting order: whom others call comes first.
@@ -88,11 +89,11 @@ func install(t *testing.T, chunk, block int, apart bool) *installation {
 	for _, service := range services {
 		var addresses []string
 		for i := range replicasEach {
-			p := &process{in: in, service: service, number: i, address: harness.FreeAddress(t), health: harness.FreeAddress(t)}
+			p := &process{in: in, service: service, number: i, address: freeport.Address(t), health: freeport.Address(t)}
 			addresses = append(addresses, p.address)
 			in.processes = append(in.processes, p)
 			if service == "edge" {
-				p.s3 = harness.FreeAddress(t)
+				p.s3 = freeport.Address(t)
 			}
 		}
 		lists[service] = strings.Join(addresses, ",")

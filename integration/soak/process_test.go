@@ -3,7 +3,6 @@ package soak
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,16 +32,10 @@ type gateway struct {
 }
 
 // newGateway writes the configuration.
-func newGateway(dir string, p program, brokers []string) (*gateway, error) {
+func newGateway(dir string, p program, brokers []string, rest, s3 string) (*gateway, error) {
 	c := app.Default()
 	c.DataDir, c.Kafka.Brokers = filepath.Join(dir, "data"), brokers
-	var err error
-	if c.REST.Listen, err = address(); err == nil {
-		c.S3.Listen, err = address()
-	}
-	if err != nil {
-		return nil, err
-	}
+	c.REST.Listen, c.S3.Listen = rest, s3
 	c.Freshness.OffsetsTTL, c.Freshness.MinCutInterval, c.Freshness.TopicsTTL = time.Millisecond, time.Millisecond, time.Millisecond
 	c.Tables = map[string]app.TableConfig{topic: {Dedup: dedup.TableConfig{ChunkLog2: p.setting("chunk"), BlockLog2: p.setting("block")}}}
 	ms := func(name string) time.Duration { return time.Duration(p.setting(name)) * time.Millisecond }
@@ -54,14 +47,6 @@ func newGateway(dir string, p program, brokers []string) (*gateway, error) {
 		return nil, err
 	}
 	return &gateway{dir: dir, rest: c.REST.Listen}, os.WriteFile(filepath.Join(dir, "frazil.yaml"), text, 0o600)
-}
-
-func address() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (g *gateway) start() error {

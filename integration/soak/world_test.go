@@ -21,6 +21,7 @@ import (
 
 	"github.com/frazil-io/frazil/integration/oracle"
 	"github.com/frazil-io/frazil/integration/readback"
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 const table = "shop_items"
@@ -46,6 +47,7 @@ type world struct {
 	gateway *gateway
 	broker  *kfake.Cluster
 	clients []*kgo.Client
+	ports   []*freeport.Port
 	plain   *kgo.Client
 	txn     *kgo.Client
 	dir     string
@@ -112,11 +114,19 @@ func (w *world) open(p program) {
 	w.must("directory", err)
 	w.broker, err = kfake.NewCluster(kfake.NumBrokers(1))
 	w.must("broker", err)
-	w.gateway, err = newGateway(w.dir, p, w.broker.ListenAddrs())
+	w.gateway, err = newGateway(w.dir, p, w.broker.ListenAddrs(), w.address(), w.address())
 	w.must("configure", err)
 	w.plain, w.txn = w.client(), w.client(kgo.TransactionalID("items"))
 	w.create()
 	w.must("start", w.gateway.start())
+}
+
+// address is the world's until it is closed.
+func (w *world) address() string {
+	p, err := freeport.Reserve()
+	w.must("port", err)
+	w.ports = append(w.ports, p)
+	return p.Address()
 }
 
 func (w *world) client(opts ...kgo.Opt) *kgo.Client {
@@ -135,7 +145,10 @@ func (w *world) close() {
 	if w.broker != nil {
 		w.broker.Close()
 	}
-	_ = os.RemoveAll(w.dir) // a directory that stays is no failure
+	for _, p := range w.ports {
+		_ = p.Release() // a port that stays taken is no failure
+	}
+	_ = os.RemoveAll(w.dir) // neither is a directory that stays
 }
 
 // create makes the topic and an empty model of it.

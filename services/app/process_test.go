@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/frazil-io/frazil/libs/config"
+	"github.com/frazil-io/frazil/libs/freeport"
 	"github.com/frazil-io/frazil/libs/telemetry"
 )
 
@@ -36,18 +36,6 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
 }
 
 // installation is a configuration on free ports with a broker that holds one small topic.
@@ -76,7 +64,7 @@ func installation(t *testing.T) Config {
 	c := Default()
 	c.DataDir = t.TempDir()
 	c.Kafka.Brokers = broker.ListenAddrs()
-	c.REST.Listen, c.S3.Listen = freeAddress(t), freeAddress(t)
+	c.REST.Listen, c.S3.Listen = freeport.Address(t), freeport.Address(t)
 	c.Telemetry.LogLevel = "debug"
 	return c
 }
@@ -182,9 +170,9 @@ func TestOneProcess(t *testing.T) {
 func TestSplitMode(t *testing.T) {
 	c, logs := installation(t), &logBuffer{}
 	c.Cluster.Secret = config.NewSecret(secret32)
-	c.Services.Listen = ListenConfig{Catalog: freeAddress(t), Materializer: freeAddress(t), Dedup: freeAddress(t)}
+	c.Services.Listen = ListenConfig{Catalog: freeport.Address(t), Materializer: freeport.Address(t), Dedup: freeport.Address(t)}
 	c.Services.Catalog, c.Services.Dedup = c.Services.Listen.Catalog, c.Services.Listen.Dedup
-	second := freeAddress(t)
+	second := freeport.Address(t)
 	c.Services.Materializer = c.Services.Listen.Materializer + "," + second
 	for _, p := range []struct {
 		target Target
@@ -193,7 +181,7 @@ func TestSplitMode(t *testing.T) {
 		{TargetDedup, ""}, {TargetMaterializer, ""}, {TargetMaterializer, second}, {TargetCatalog, ""}, {TargetEdge, ""},
 	} {
 		own := c
-		own.DataDir, own.Health.Listen = t.TempDir(), freeAddress(t)
+		own.DataDir, own.Health.Listen = t.TempDir(), freeport.Address(t)
 		if p.listen != "" {
 			own.Services.Listen.Materializer = p.listen
 		}
@@ -206,7 +194,7 @@ func TestSplitMode(t *testing.T) {
 // A broker that is away at the start keeps the process from being ready and from nothing else.
 func TestTheBrokerIsAwayAtTheStart(t *testing.T) {
 	c, logs := installation(t), &logBuffer{}
-	c.Kafka.Brokers = []string{freeAddress(t)}
+	c.Kafka.Brokers = []string{freeport.Address(t)}
 	run(t, c, TargetAll, logs)
 	base := "http://" + c.REST.Listen
 	body := eventually(t, base+"/readyz", http.StatusServiceUnavailable)

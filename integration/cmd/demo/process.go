@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 //go:embed engines.py
@@ -23,6 +24,7 @@ var enginesScript string
 // gateway is a running bin/frazil, or one process for each service of it.
 type gateway struct {
 	processes []*exec.Cmd // in starting order
+	ports     []*freeport.Port
 	uri       string
 	dir       string // logs and data
 }
@@ -30,15 +32,13 @@ type gateway struct {
 // startGateway runs `frazil up` and waits until it is ready. With split it runs each service in a process of its own,
 // two of them materializers.
 func startGateway(ctx context.Context, binary, broker, dir string, split bool) (*gateway, error) {
-	rest, s3 := "", ""
-	for _, address := range []*string{&rest, &s3} {
-		var err error
-		if *address, err = freePort(); err != nil {
-			return nil, err
-		}
+	g := &gateway{dir: dir}
+	addresses, err := g.addresses(2)
+	if err != nil {
+		return nil, err
 	}
-	g := &gateway{uri: "http://" + rest, dir: dir}
-	var err error
+	rest, s3 := addresses[0], addresses[1]
+	g.uri = "http://" + rest
 	if split {
 		err = g.launchSplit(ctx, binary, broker, rest, s3)
 	} else {
@@ -75,14 +75,11 @@ func (g *gateway) launch(ctx context.Context, name string, environ []string, bin
 
 // launchSplit starts the services from one file, as an installation would; what differs comes from the environment.
 func (g *gateway) launchSplit(ctx context.Context, binary, broker, rest, s3 string) error {
-	ports := make([]string, 9)
-	for i := range ports {
-		var err error
-		if ports[i], err = freePort(); err != nil {
-			return err
-		}
+	addresses, err := g.addresses(9)
+	if err != nil {
+		return err
 	}
-	catalog, dedup, first, second, health := ports[0], ports[1], ports[2], ports[3], ports[4:]
+	catalog, dedup, first, second, health := addresses[0], addresses[1], addresses[2], addresses[3], addresses[4:]
 	file := filepath.Join(g.dir, "frazil.yaml")
 	text := fmt.Sprintf(`kafka: {brokers: ["%s"]}
 rest: {listen: "%s"}
@@ -151,15 +148,23 @@ func (g *gateway) stop() error {
 			errs = append(errs, fmt.Errorf("frazil did not end well, see the logs in %s: %w", g.dir, err))
 		}
 	}
+	for _, p := range g.ports {
+		errs = append(errs, p.Release())
+	}
 	return errors.Join(errs...)
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// addresses are n loopback addresses that are the gateway's until it has stopped.
+func (g *gateway) addresses(n int) ([]string, error) {
+	var all []string
+	for range n {
+		p, err := freeport.Reserve()
+		if err != nil {
+			return nil, err
+		}
+		g.ports, all = append(g.ports, p), append(all, p.Address())
 	}
-	return l.Addr().String(), l.Close()
+	return all, nil
 }
 
 // engines is the Python process with DuckDB and PyIceberg in it.

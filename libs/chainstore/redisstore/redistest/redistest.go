@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/frazil-io/frazil/libs/freeport"
 )
 
 // patience is how long a server may take to come up. It ends a test that hangs and measures nothing.
@@ -68,39 +70,13 @@ func prepare(t testing.TB, executable string) *Server {
 	if _, err := exec.LookPath(executable); err != nil {
 		t.Skipf("SKIPPED: %s is not installed (Debian: apt-get install redis-server redis-sentinel)", executable)
 	}
-	s := &Server{t: t, name: executable, dir: t.TempDir(), Addr: freeAddress(t)}
+	s := &Server{t: t, name: executable, dir: t.TempDir(), Addr: freeport.Address(t)}
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	t.Cleanup(func() {
 		s.Kill()
 		s.must(s.Client.Close())
 	})
 	return s
-}
-
-// freeAddress is a loopback address whose port, and the one 10000 above for the bus of a Cluster, nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if port+10000 > 65535 {
-			continue
-		}
-		bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000))
-		if err != nil {
-			continue
-		}
-		if err := bus.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("127.0.0.1:%d", port)
-	}
 }
 
 func (s *Server) port() string { return s.Addr[strings.LastIndexByte(s.Addr, ':')+1:] }
