@@ -34,6 +34,9 @@ func (p *plan) size() int64 {
 }
 
 func (p *plan) posColumnSize() int64 {
+	if p.count == 0 {
+		return 0
+	}
 	return (pages(p.count)-1)*int64(len(p.full)) + int64(len(p.last)) + p.count*posBytes
 }
 
@@ -77,13 +80,26 @@ func newPlan(path string, count int64, minPos, maxPos uint32) (plan, error) {
 	if p.last, err = posHeader(lastPage(count)); err != nil {
 		return p, err
 	}
-	footer, err := encode(p.footer(path, int64(dataStart), minPos, maxPos))
+	err = p.close(p.footer(path, int64(dataStart), minPos, maxPos))
+	return p, err
+}
+
+// emptyPlan is a file without a position: it has no row group.
+func emptyPlan() (plan, error) {
+	p := plan{head: []byte(magic)}
+	err := p.close(footerOf(0))
+	return p, err
+}
+
+// close makes the tail.
+func (p *plan) close(f format.FileMetaData) error {
+	footer, err := encode(f)
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.tail = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))
 	p.tail = append(p.tail, magic...)
-	return p, nil
+	return nil
 }
 
 // dictionaryPage has the path as its only value.
@@ -156,18 +172,24 @@ func (p *plan) footer(path string, pathData int64, minPos, maxPos uint32) format
 			},
 		}},
 	}
+	f := footerOf(p.count)
+	f.RowGroups = thrift.Slice[format.RowGroup]{{
+		Columns:             columns,
+		TotalByteSize:       pathSize + posSize,
+		NumRows:             p.count,
+		FileOffset:          int64(len(magic)),
+		TotalCompressedSize: pathSize + posSize,
+	}}
+	return f
+}
+
+// footerOf is the footer of a file of count rows, without its row group.
+func footerOf(count int64) format.FileMetaData {
 	byType := format.ColumnOrder{Value: &format.TypeDefinedOrder{}}
 	return format.FileMetaData{
 		Version: 1,
 		Schema:  schema(),
-		NumRows: p.count,
-		RowGroups: thrift.Slice[format.RowGroup]{{
-			Columns:             columns,
-			TotalByteSize:       pathSize + posSize,
-			NumRows:             p.count,
-			FileOffset:          int64(len(magic)),
-			TotalCompressedSize: pathSize + posSize,
-		}},
+		NumRows: count,
 		// The form that parquet-mr wants before it trusts statistics of strings.
 		CreatedBy:    "frazil version 1 (build 1)",
 		ColumnOrders: thrift.Slice[format.ColumnOrder]{byType, byType},

@@ -47,6 +47,7 @@ func Length(count int64, pathLen int) (int64, error) {
 type File struct {
 	plan      plan
 	positions *roaring.Bitmap
+	hole      int64 // zeros before the footer
 }
 
 // New prepares the file of the data file at path, the full URI that its manifest entry states. The caller may
@@ -62,8 +63,32 @@ func New(path string, positions *roaring.Bitmap) (*File, error) {
 	return &File{plan: p, positions: positions}, nil
 }
 
+// Padded prepares a file whose size was stated before its positions were known: zeros before the footer make up for
+// what they do not need. There may be no position. Every engine tried reads past such a hole: see docs/READERS-MATRIX.md.
+// fault.ErrInvalid: size is too small.
+func Padded(path string, positions *roaring.Bitmap, size int64) (*File, error) {
+	f := &File{positions: positions}
+	var err error
+	if path == "" {
+		return nil, fmt.Errorf("position delete file without a path: %w", fault.ErrInvalid)
+	}
+	if positions.IsEmpty() {
+		f.plan, err = emptyPlan()
+	} else {
+		f.plan, err = newPlan(path, int64(positions.GetCardinality()), positions.Minimum(), positions.Maximum())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.hole = size - f.plan.size(); f.hole < 0 {
+		return nil, fmt.Errorf("position delete file of %d positions needs %d bytes, has %d: %w",
+			positions.GetCardinality(), f.plan.size(), size, fault.ErrInvalid)
+	}
+	return f, nil
+}
+
 // Size is the file's length in bytes.
-func (f *File) Size() int64 { return f.plan.size() }
+func (f *File) Size() int64 { return f.plan.size() + f.hole }
 
 // WriteRange writes bytes [off, off+n) of the file to w, a page at a time. fault.ErrInvalid: they are not all
 // in the file.
@@ -90,6 +115,9 @@ func (f *File) WriteRange(w io.Writer, off, n int64) error {
 		if err := out.write(page); err != nil {
 			return err
 		}
+	}
+	if err := out.zeros(f.hole); err != nil {
+		return err
 	}
 	return out.write(f.plan.tail)
 }
@@ -125,4 +153,20 @@ func (o *window) write(b []byte) error {
 	o.left -= int64(len(b))
 	_, err := o.w.Write(b)
 	return err
+}
+
+// zeros writes n zeros, a page at a time.
+func (o *window) zeros(n int64) error {
+	cut := min(o.skip, n)
+	o.skip -= cut
+	n = min(n-cut, o.left)
+	page := make([]byte, min(n, pageValues))
+	for n > 0 {
+		m := min(n, int64(len(page)))
+		if err := o.write(page[:m]); err != nil {
+			return err
+		}
+		n -= m
+	}
+	return nil
 }
