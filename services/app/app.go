@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/lifecycle"
 	"github.com/frazil-io/frazil/libs/rpc"
 	"github.com/frazil-io/frazil/libs/telemetry"
@@ -27,13 +28,23 @@ import (
 const instrumentation = "github.com/frazil-io/frazil"
 
 // Run runs a target until ctx ends or a part fails. The configuration must be valid for the target.
-func Run(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry) (err error) {
+func Run(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry) error {
+	return run(ctx, c, target, tel, nil)
+}
+
+// RunOver is Run of all services over a store of dedup's state that the caller has opened, and closes, in place of the
+// one that state.kind names.
+func RunOver(ctx context.Context, c Config, tel *telemetry.Telemetry, store chainstore.Store) error {
+	return run(ctx, c, TargetAll, tel, store)
+}
+
+func run(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry, store chainstore.Store) (err error) {
 	hash, err := c.Hash()
 	if err != nil {
 		return err
 	}
 	a := &assembly{
-		cfg: c, target: target, tel: tel, log: tel.Logger, ready: newReadiness(), conns: map[Target]grpc.ClientConnInterface{},
+		cfg: c, target: target, tel: tel, log: tel.Logger, store: store, ready: newReadiness(), conns: map[Target]grpc.ClientConnInterface{},
 		cluster: &cluster{secret: c.Cluster.Secret, configHash: hash, now: time.Now},
 		pipes:   map[Target]*rpc.Pipe{TargetCatalog: rpc.NewPipe(), TargetMaterializer: rpc.NewPipe(), TargetDedup: rpc.NewPipe()},
 	}
@@ -54,6 +65,7 @@ type assembly struct {
 	target  Target
 	tel     *telemetry.Telemetry
 	log     *slog.Logger
+	store   chainstore.Store // of dedup, if the caller has one
 	ready   *readiness
 	cluster *cluster
 	pipes   map[Target]*rpc.Pipe // of the services that run here

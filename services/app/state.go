@@ -87,8 +87,11 @@ const (
 	redisEvery = 15 * time.Second
 )
 
-// state opens the store of dedup. It is closed at the end.
+// state opens the store of dedup, which is closed at the end, or answers the one that the caller has opened.
 func (a *assembly) state(ctx context.Context, log *slog.Logger) (chainstore.Store, error) {
+	if a.store != nil {
+		return a.store, nil
+	}
 	if a.cfg.State.Kind == StateEmbedded {
 		store, err := diskstore.Open(a.cfg.dir("state"), log)
 		if err != nil {
