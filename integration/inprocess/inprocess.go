@@ -3,9 +3,6 @@
 package inprocess
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 
 	"github.com/frazil-io/frazil/integration/readback"
 	"github.com/frazil-io/frazil/libs/freeport"
-	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/app"
 )
 
@@ -26,14 +22,14 @@ type Frazil struct {
 	// Producer writes to the partition that a record names.
 	Producer *kgo.Client
 
-	t    *testing.T
-	stop func()
+	t       *testing.T
+	process *Process
 }
 
 // New starts a broker and configures the product to follow it as closely as it can. Start runs it.
 func New(t *testing.T) *Frazil {
 	t.Helper()
-	f := &Frazil{t: t, stop: func() {}}
+	f := &Frazil{t: t, process: &Process{}}
 	var err error
 	f.Broker, err = kfake.NewCluster(kfake.NumBrokers(1))
 	f.must(err)
@@ -45,7 +41,7 @@ func New(t *testing.T) *Frazil {
 	f.Config.REST.Listen, f.Config.S3.Listen = freeport.Address(f.t), freeport.Address(f.t)
 	f.Config.Freshness.OffsetsTTL, f.Config.Freshness.MinCutInterval = time.Millisecond, time.Millisecond
 	f.Config.Freshness.TopicsTTL = time.Millisecond
-	t.Cleanup(func() { f.Stop() })
+	t.Cleanup(f.Stop)
 	return f
 }
 
@@ -62,37 +58,16 @@ func (f *Frazil) Client(opts ...kgo.Opt) *kgo.Client {
 // Start runs the product and waits until it is ready.
 func (f *Frazil) Start() {
 	f.t.Helper()
-	tel, err := telemetry.New(f.t.Context(), f.Config.Telemetry, "frazil", "test", io.Discard)
-	f.must(err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx, f.Config, app.TargetAll, tel) }()
-	f.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			f.t.Errorf("the process ended with %v", err)
-		}
-		if err := tel.Shutdown(context.WithoutCancel(ctx)); err != nil {
-			f.t.Error(err)
-		}
-	}
-	f.Until("ready", func() error {
-		res, err := http.Get("http://" + f.Config.REST.Listen + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", res.StatusCode)
-		}
-		return nil
-	})
+	f.process.Config = f.Config
+	f.must(f.process.Start(f.t.Context()))
 }
 
 // Stop ends the product as SIGTERM does. Stopping what does not run is nothing.
 func (f *Frazil) Stop() {
-	f.stop()
-	f.stop = func() {}
+	f.t.Helper()
+	if err := f.process.Stop(); err != nil {
+		f.t.Errorf("the process ended with %v", err)
+	}
 }
 
 // Until repeats try until it succeeds; the test fails after a minute.

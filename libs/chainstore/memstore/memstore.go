@@ -31,6 +31,13 @@ func New() *Store {
 	return &Store{values: map[string]value{}, blobs: map[string][]byte{}}
 }
 
+// Clone answers a store with what is in this one now.
+func (s *Store) Clone() *Store {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return &Store{values: maps.Clone(s.values), blobs: maps.Clone(s.blobs)}
+}
+
 // Get implements chainstore.Store. The caller owns what it gets.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, chainstore.Version, error) {
 	if err := chainstore.Check(ctx, key); err != nil {
