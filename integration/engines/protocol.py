@@ -1,14 +1,28 @@
 """What the runners have in common: a job on standard input, one line of JSON for each answer on standard output.
 
-Job: {"catalogs": {name: {"uri", "warehouse", "token"}},
-      "queries": [{"id", "catalog", "table", "snapshot", "where", "count"}]}
-"snapshot" is a snapshot id for time travel, "where" a filter in SQL, "count" asks for the number of rows only.
+Job: {"catalogs": {name: {"uri", "warehouse", "token", "properties"}},
+      "queries": [{"id", "catalog", "table", "snapshot", "tag", "where", "count"}]}
+"snapshot" is a snapshot id and "tag" the name of a tag for time travel, "where" a filter in SQL, "count" asks for the
+number of rows only. "properties" are what the catalog does not tell of the store, under Iceberg's names. Spark takes
+"sql", a statement, instead of a table.
 Answer: {"id", "columns", "rows"} with rows spelt by canonical, {"id", "count"}, or {"id", "error"}.
 """
 import json
 import sys
+import urllib.request
 
 import canonical
+
+
+def tagged(spec, query):
+    """The snapshot that a query travels to, for an engine whose SQL has no word for tags: its id, or None."""
+    if not query.get("tag"):
+        return query.get("snapshot")
+    namespace, table = query["table"].split(".")
+    url = f"{spec['uri']}/v1/{spec['warehouse']}/namespaces/{namespace}/tables/{table}"
+    request = urllib.request.Request(url, headers={"Authorization": "Bearer " + spec["token"]} if spec.get("token") else {})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["metadata"]["refs"][query["tag"]]["snapshot-id"]
 
 
 def serve(answer):

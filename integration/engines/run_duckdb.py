@@ -21,6 +21,12 @@ def connect(catalogs):
         if spec.get("token"):
             con.execute(f"CREATE SECRET {name} (TYPE iceberg, TOKEN '{spec['token']}')")
             how = f"SECRET {name}"
+        store = spec.get("properties")
+        if store:
+            endpoint = store["s3.endpoint"].removeprefix("http://")
+            con.execute(f"CREATE SECRET {name}_store (TYPE s3, KEY_ID '{store['s3.access-key-id']}', SECRET '{store['s3.secret-access-key']}', "
+                        f"REGION '{store['s3.region']}', ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false)")
+            how += ", ACCESS_DELEGATION_MODE 'none'"
         con.execute(f"ATTACH '{spec['warehouse']}' AS {name} (TYPE iceberg, ENDPOINT '{spec['uri']}', {how})")
 
     def ask(query):
@@ -29,8 +35,9 @@ def connect(catalogs):
             attached.add(query["catalog"])
         what = "count(*)" if query.get("count") else "*"
         sql = f"SELECT {what} FROM {query['catalog']}.{query['table']}"
-        if query.get("snapshot"):
-            sql += f" AT (VERSION => {query['snapshot']})"
+        snapshot = protocol.tagged(catalogs[query["catalog"]], query)
+        if snapshot:
+            sql += f" AT (VERSION => {snapshot})"
         if query.get("where"):
             sql += f" WHERE {query['where']}"
         cursor = con.execute(sql)

@@ -8,6 +8,7 @@ def connect(catalogs):
         options = {"type": "rest", "uri": spec["uri"], "warehouse": spec["warehouse"]}
         if spec.get("token"):
             options["token"] = spec["token"]
+        options.update(spec.get("properties", {}))
         return load_catalog("frazil", **options)
 
     opened = {}
@@ -21,7 +22,10 @@ def connect(catalogs):
             options["snapshot_id"] = query["snapshot"]
         if query.get("where"):
             options["row_filter"] = query["where"]
-        scan = opened[name].load_table(query["table"]).scan(**options)
+        table = opened[name].load_table(query["table"])
+        if query.get("tag"):
+            options["snapshot_id"] = table.snapshot_by_name(query["tag"]).snapshot_id
+        scan = table.scan(**options)
         if query.get("count"):
             return scan.count()
         table = scan.to_arrow()

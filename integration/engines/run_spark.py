@@ -32,6 +32,8 @@ def connect(catalogs):
         })
         if spec.get("token"):
             conf[f"spark.sql.catalog.{name}.token"] = spec["token"]
+        for key, setting in spec.get("properties", {}).items():
+            conf[f"spark.sql.catalog.{name}.{key}"] = setting
     builder = SparkSession.builder.master("local[2]").appName("frazil-integration")
     for key, setting in conf.items():
         builder = builder.config(key, setting)
@@ -43,9 +45,11 @@ def connect(catalogs):
         sql = f"SELECT {what} FROM {query['catalog']}.{query['table']}"
         if query.get("snapshot"):
             sql += f" VERSION AS OF {query['snapshot']}"
+        if query.get("tag"):
+            sql += f" VERSION AS OF '{query['tag']}'"
         if query.get("where"):
             sql += f" WHERE {query['where']}"
-        frame = spark.sql(sql)
+        frame = spark.sql(query.get("sql") or sql)
         if query.get("count"):
             return frame.collect()[0][0]
         types = [f.dataType for f in frame.schema.fields]

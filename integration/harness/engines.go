@@ -51,6 +51,8 @@ type Catalog struct {
 	Warehouse string `json:"warehouse"`
 	Token     string `json:"token,omitempty"`
 	S3        string `json:"s3,omitempty"` // endpoint, for Trino, which does not take it from the catalog
+	// Properties are what the catalog does not tell of the store, under Iceberg's names.
+	Properties map[string]string `json:"properties,omitempty"`
 }
 
 // Query asks for all rows of a table.
@@ -62,6 +64,7 @@ type Query struct {
 	Tag      string `json:"tag,omitempty"`      // instead of Snapshot
 	Where    string `json:"where,omitempty"`    // SQL
 	Count    bool   `json:"count,omitempty"`    // ask for the number of rows only
+	SQL      string `json:"sql,omitempty"`      // Spark: a statement instead of a table
 }
 
 // Answer is what an engine, or the oracle, says. Values are spelt as canonical.py says.

@@ -6,7 +6,7 @@ import (
 )
 
 // ScaleVariable says how much the integration tests start: "off", "smoke" (the default: an in-process broker, DuckDB and
-// PyIceberg) or "full" (an Apache Kafka broker, and Spark too).
+// PyIceberg) or "full" (an Apache Kafka broker, and more engines).
 const ScaleVariable = "FRAZIL_INTEGRATION"
 
 // The scales.
