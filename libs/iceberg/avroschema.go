@@ -37,12 +37,14 @@ func avroMap(value, keyID, valueID string) string {
 	return avroOptional(`{"type":"array","logicalType":"map","items":` + pair + `}`)
 }
 
-func manifestSchema(formatVersion int) string {
+// ManifestSchema answers the Avro schema of manifest entries, with the Avro schema of the partition tuple in it: for
+// writers of manifests of other tables.
+func ManifestSchema(formatVersion int, partition string) string {
 	file := []string{
 		avroField("content", `"int"`, "134"),
 		avroField("file_path", `"string"`, "100"),
 		avroField("file_format", `"string"`, "101"),
-		avroField("partition", avroRecord("r102"), "102"),
+		avroField("partition", partition, "102"),
 		avroField("record_count", `"long"`, "103"),
 		avroField("file_size_in_bytes", `"long"`, "104"),
 		avroField("column_sizes", avroMap(`"long"`, "117", "118"), "108"),
@@ -73,7 +75,8 @@ func manifestSchema(formatVersion int) string {
 		avroField("data_file", avroRecord("r2", file...), "2"))
 }
 
-func manifestListSchema(formatVersion int) string {
+// ManifestListSchema answers the Avro schema of the lines of a manifest list.
+func ManifestListSchema(formatVersion int) string {
 	summary := avroRecord("r508",
 		avroField("contains_null", `"boolean"`, "509"),
 		avroField("contains_nan", avroOptional(`"boolean"`), "518"),

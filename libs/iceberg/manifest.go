@@ -104,7 +104,7 @@ func RenderManifest(m Manifest) ([]byte, ManifestFile, error) {
 	if m.Content == PositionDeletes {
 		content = "deletes"
 	}
-	o := avrofile.New(manifestSchema(m.FormatVersion),
+	o := avrofile.New(ManifestSchema(m.FormatVersion, avroRecord("r102")),
 		avrofile.Property{"schema", string(m.SchemaJSON)},
 		avrofile.Property{"schema-id", strconv.Itoa(int(m.SchemaID))},
 		avrofile.Property{"partition-spec", "[]"},

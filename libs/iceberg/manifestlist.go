@@ -33,7 +33,7 @@ func RenderManifestList(l ManifestList) ([]byte, error) {
 		properties = append(properties, avrofile.Property{"first-row-id", "0"})
 	}
 	properties = append(properties, avrofile.Property{"format-version", strconv.Itoa(l.FormatVersion)})
-	o := avrofile.New(manifestListSchema(l.FormatVersion), properties...)
+	o := avrofile.New(ManifestListSchema(l.FormatVersion), properties...)
 	for i := range l.Manifests {
 		o.Append(func(b []byte) []byte { return l.appendManifest(b, &l.Manifests[i]) })
 	}

@@ -178,3 +178,18 @@ func (c *cursor) blob(n *node) []byte {
 	c.fail("not a string")
 	return nil
 }
+
+// flag reads an optional boolean: 0 or 1, -1 for null.
+func (c *cursor) flag(n *node) int64 {
+	n = c.branch(n)
+	switch {
+	case n == nil || n.kind == kindNull:
+		return -1
+	case n.kind != kindBool:
+		c.fail("not a boolean")
+		return -1
+	case c.bool():
+		return 1
+	}
+	return 0
+}

@@ -53,6 +53,9 @@ type Entry struct {
 
 	stats []ColumnStats
 	key   []byte
+
+	of              *decoder
+	file, partition []byte
 }
 
 // ColumnStats are what a manifest says of one column of a file.

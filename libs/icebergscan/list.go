@@ -1,6 +1,7 @@
 package icebergscan
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,20 @@ type Manifest struct {
 	DeletedFiles      int64 // -1 = not stated
 	AddedRows         int64 // -1 = not stated
 	ExistingRows      int64 // -1 = not stated
+	DeletedRows       int64 // -1 = not stated
 	FirstRowID        int64 // -1 = none
+	// Partitions are the summaries of the spec's fields; nil = not stated.
+	Partitions []FieldSummary
+	// KeyMetadata is of an encrypted manifest; nil = none.
+	KeyMetadata []byte
+}
+
+// FieldSummary is what a manifest list says of one partition field of a manifest.
+type FieldSummary struct {
+	ContainsNull bool
+	ContainsNaN  int64 // 0 or 1; -1 = not stated
+	// Lower and Upper in single-value serialisation; nil = none.
+	Lower, Upper []byte
 }
 
 // Live reports whether the manifest can hold live entries.
@@ -44,10 +58,13 @@ const (
 	listSpecID          = 502
 	listAddedSnapshotID = 503
 	listAddedFiles      = 504
+	listPartitions      = 507
+	listKeyMetadata     = 519
 	listExistingFiles   = 505
 	listDeletedFiles    = 506
 	listAddedRows       = 512
 	listExistingRows    = 513
+	listDeletedRows     = 514
 	listSequence        = 515
 	listMinSequence     = 516
 	listContent         = 517
@@ -75,6 +92,12 @@ func listFieldByName(name string) int32 {
 		return listAddedRows
 	case "existing_rows_count":
 		return listExistingRows
+	case "deleted_rows_count":
+		return listDeletedRows
+	case "partitions":
+		return listPartitions
+	case "key_metadata":
+		return listKeyMetadata
 	case "sequence_number":
 		return listSequence
 	case "min_sequence_number":
@@ -122,15 +145,22 @@ func ReadManifestList(r io.Reader) ([]Manifest, error) {
 }
 
 func readManifestLine(c *cursor, schema *node) Manifest {
-	m := Manifest{AddedFiles: -1, ExistingFiles: -1, DeletedFiles: -1, AddedRows: -1, ExistingRows: -1, FirstRowID: -1}
+	m := Manifest{AddedFiles: -1, ExistingFiles: -1, DeletedFiles: -1, AddedRows: -1, ExistingRows: -1, DeletedRows: -1, FirstRowID: -1}
 	for i := range schema.fields {
 		f := &schema.fields[i]
 		id := f.id
 		if id < 0 {
 			id = listFieldByName(f.name)
 		}
-		if id == listPath {
+		switch id {
+		case listPath:
 			m.Path = string(c.blob(f.node))
+			continue
+		case listKeyMetadata:
+			m.KeyMetadata = bytes.Clone(c.blob(f.node))
+			continue
+		case listPartitions:
+			m.Partitions = readSummaries(c, f.node)
 			continue
 		}
 		to := m.number(id)
@@ -166,6 +196,8 @@ func (m *Manifest) number(id int32) func(int64) {
 		return set(&m.AddedRows)
 	case listExistingRows:
 		return set(&m.ExistingRows)
+	case listDeletedRows:
+		return set(&m.DeletedRows)
 	case listSequence:
 		return set(&m.SequenceNumber)
 	case listMinSequence:
@@ -176,4 +208,71 @@ func (m *Manifest) number(id int32) func(int64) {
 		return set(&m.FirstRowID)
 	}
 	return nil
+}
+
+// Field ids of partition summaries (Iceberg spec, "Manifest Lists").
+const (
+	summaryContainsNull = 509
+	summaryLower        = 510
+	summaryUpper        = 511
+	summaryContainsNaN  = 518
+)
+
+func summaryFieldByName(name string) int32 {
+	switch name {
+	case "contains_null":
+		return summaryContainsNull
+	case "lower_bound":
+		return summaryLower
+	case "upper_bound":
+		return summaryUpper
+	case "contains_nan":
+		return summaryContainsNaN
+	}
+	return -1
+}
+
+func readSummaries(c *cursor, n *node) []FieldSummary {
+	n = c.branch(n)
+	if n == nil || n.kind == kindNull {
+		return nil
+	}
+	if n.kind != kindArray || n.item.kind != kindRecord {
+		c.fail("partition summaries that are no list of records")
+		return nil
+	}
+	out := []FieldSummary{}
+	for {
+		count := c.blockCount()
+		if count == 0 {
+			return out
+		}
+		for ; count > 0 && c.err == nil; count-- {
+			out = append(out, readSummary(c, n.item))
+		}
+	}
+}
+
+func readSummary(c *cursor, n *node) FieldSummary {
+	s := FieldSummary{ContainsNaN: -1}
+	for i := range n.fields {
+		f := &n.fields[i]
+		id := f.id
+		if id < 0 {
+			id = summaryFieldByName(f.name)
+		}
+		switch id {
+		case summaryContainsNull:
+			s.ContainsNull = c.flag(f.node) == 1
+		case summaryContainsNaN:
+			s.ContainsNaN = c.flag(f.node)
+		case summaryLower:
+			s.Lower = bytes.Clone(c.blob(f.node))
+		case summaryUpper:
+			s.Upper = bytes.Clone(c.blob(f.node))
+		default:
+			c.skip(f.node)
+		}
+	}
+	return s
 }

@@ -140,6 +140,7 @@ type decoder struct {
 	partitionOrder []int
 	seq, fileSeq   int64
 	snapshotID     int64
+	encoding       *Encoding // made when it is asked for
 }
 
 func newDecoder(r io.Reader, m *Manifest, want Want) (*decoder, error) {
@@ -238,7 +239,7 @@ func (d *decoder) next() (*Entry, error) {
 func (d *decoder) reset() {
 	e := &d.e
 	*e = Entry{
-		Manifest: d.m, SpecID: d.m.SpecID,
+		Manifest: d.m, SpecID: d.m.SpecID, of: d,
 		ContentOffset: Absent, ContentSize: Absent, FirstRowID: Absent,
 		Partition: e.Partition, EqualityIDs: e.EqualityIDs[:0], stats: e.stats[:0], key: e.key[:0],
 	}
@@ -258,9 +259,11 @@ func (d *decoder) entryField(f *avroField) {
 	case entryFileSeq:
 		set(&d.fileSeq)(d.c.long(f.node))
 	case entryDataFile:
+		from := d.c.pos
 		for i := range f.node.fields {
 			d.fileField(&f.node.fields[i])
 		}
+		d.e.file = d.c.buf[from:d.c.pos]
 	default:
 		d.c.skip(f.node)
 	}
@@ -286,7 +289,9 @@ func (d *decoder) fileField(f *avroField) {
 	case fileFormat:
 		e.Format = c.blob(f.node)
 	case filePartition:
+		from := c.pos
 		d.partition(f.node)
+		e.partition = c.buf[from:c.pos]
 	case fileRecords:
 		set(&e.Records)(c.long(f.node))
 	case fileSize:

@@ -17,6 +17,7 @@ type Table struct {
 	Location           string
 	LastSequenceNumber int64
 	LastUpdatedMs      int64 // Unix milliseconds
+	NextRowID          int64 // format version 3
 	CurrentSchemaID    int32
 	Properties         map[string]string
 	// Snapshots as listed.
@@ -35,6 +36,11 @@ type Field struct {
 	// Type is the name of a primitive type, as decimal(9,2), or struct, list, map.
 	Type     string
 	Required bool
+	// InitialDefault is the value of rows in files that do not have the column, in JSON single-value serialisation;
+	// nil = null (Iceberg spec, "Default values").
+	InitialDefault json.RawMessage
+	// Path are the ids from the top-level column down to the field itself.
+	Path []int32
 }
 
 // Primitive reports whether the field holds a value and no other fields.
@@ -152,6 +158,7 @@ type tableJSON struct {
 	Location           string            `json:"location"`
 	LastSequenceNumber int64             `json:"last-sequence-number"`
 	LastUpdatedMs      int64             `json:"last-updated-ms"`
+	NextRowID          int64             `json:"next-row-id"`
 	CurrentSchemaID    int32             `json:"current-schema-id"`
 	Schemas            []json.RawMessage `json:"schemas"`
 	Schema             json.RawMessage   `json:"schema"` // version 1
@@ -204,7 +211,7 @@ func ParseTable(text []byte) (*Table, error) {
 	}
 	t := &Table{
 		FormatVersion: w.FormatVersion, UUID: w.UUID, Location: w.Location,
-		LastSequenceNumber: w.LastSequenceNumber, LastUpdatedMs: w.LastUpdatedMs, CurrentSchemaID: w.CurrentSchemaID,
+		LastSequenceNumber: w.LastSequenceNumber, LastUpdatedMs: w.LastUpdatedMs, NextRowID: w.NextRowID, CurrentSchemaID: w.CurrentSchemaID,
 		Properties: w.Properties,
 		Refs:       map[string]Ref{},
 	}
@@ -254,6 +261,7 @@ type fieldJSON struct {
 	Name     string          `json:"name"`
 	Required bool            `json:"required"`
 	Type     json.RawMessage `json:"type"`
+	Default  json.RawMessage `json:"initial-default"`
 }
 
 type typeJSON struct {
@@ -298,28 +306,29 @@ func (t *Table) takeSchemas(w *tableJSON) error {
 		return int(a.SchemaID) - int(b.SchemaID)
 	})
 	for _, s := range all {
-		if err := t.takeFields("", s.Fields, isCurrent(s), 0); err != nil {
+		if err := t.takeFields("", nil, s.Fields, isCurrent(s)); err != nil {
 			return fmt.Errorf("schema %d: %w", s.SchemaID, err)
 		}
 	}
 	return nil
 }
 
-func (t *Table) takeFields(prefix string, fields []fieldJSON, current bool, depth int) error {
+func (t *Table) takeFields(prefix string, above []int32, fields []fieldJSON, current bool) error {
 	for _, f := range fields {
-		if err := t.takeField(prefix+f.Name, f, current, depth); err != nil {
+		if err := t.takeField(prefix+f.Name, above, f, current); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Table) takeField(name string, f fieldJSON, current bool, depth int) error {
-	if depth > maxDepth {
+func (t *Table) takeField(name string, above []int32, f fieldJSON, current bool) error {
+	path := append(slices.Clone(above), f.ID)
+	if len(path) > maxDepth {
 		return fmt.Errorf("nested deeper than %d: %w", maxDepth, fault.ErrCorrupt)
 	}
 	put := func(typ string) {
-		t.fields[f.ID] = Field{ID: f.ID, Name: name, Type: typ, Required: f.Required}
+		t.fields[f.ID] = Field{ID: f.ID, Name: name, Type: typ, Required: f.Required, InitialDefault: f.Default, Path: path}
 		if current {
 			t.current[f.ID] = true
 		}
@@ -339,14 +348,14 @@ func (t *Table) takeField(name string, f fieldJSON, current bool, depth int) err
 	put(n.Type)
 	switch n.Type {
 	case "struct":
-		return t.takeFields(name+".", n.Fields, current, depth+1)
+		return t.takeFields(name+".", path, n.Fields, current)
 	case "list":
-		return t.takeField(name+".element", fieldJSON{ID: n.ElementID, Type: n.Element, Required: n.ElementRequired}, current, depth+1)
+		return t.takeField(name+".element", path, fieldJSON{ID: n.ElementID, Type: n.Element, Required: n.ElementRequired}, current)
 	case "map":
-		if err := t.takeField(name+".key", fieldJSON{ID: n.KeyID, Type: n.Key, Required: true}, current, depth+1); err != nil {
+		if err := t.takeField(name+".key", path, fieldJSON{ID: n.KeyID, Type: n.Key, Required: true}, current); err != nil {
 			return err
 		}
-		return t.takeField(name+".value", fieldJSON{ID: n.ValueID, Type: n.Value, Required: n.ValueRequired}, current, depth+1)
+		return t.takeField(name+".value", path, fieldJSON{ID: n.ValueID, Type: n.Value, Required: n.ValueRequired}, current)
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ type run struct {
 	perFile                    []fileTally // only if there are several passes
 	scratch                    []column
 	scratchKey                 []byte
+	withoutReals               bool // go by no bounds of float and double columns
 }
 
 // fileTally is what earlier passes found for a data file.
@@ -288,7 +289,7 @@ func (r *run) column(id int32) int {
 		return at
 	}
 	f, ok := r.table.Field(id)
-	if !ok || !f.Primitive() {
+	if !ok || !f.Primitive() || r.withoutReals && (f.Type == "float" || f.Type == "double") {
 		return -1
 	}
 	r.columns = append(r.columns, f)

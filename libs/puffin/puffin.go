@@ -30,6 +30,7 @@ const (
 	// rowPositionField is the reserved id of the row position, which the blob's fields name, as Iceberg's Java
 	// writer does.
 	rowPositionField = "2147483645"
+	rowPositionID    = 2147483645
 
 	noRunCookie    = 12346
 	containerSpan  = 1 << 16
