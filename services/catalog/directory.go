@@ -66,7 +66,7 @@ func (d *directory) refresh(ctx context.Context) (*kafkaname.Listing, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.failing = true
-		return nil, fmt.Errorf("list topics: %w", err)
+		return nil, away(fmt.Errorf("list topics: %w", err))
 	}
 	l := kafkaname.NewListing(d.choose(topics))
 	d.mu.Lock()

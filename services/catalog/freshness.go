@@ -165,7 +165,7 @@ func (s *Service) unseen(ctx context.Context, t *table, err error) (answer, erro
 	if errors.Is(err, fault.ErrDenied) {
 		reason = "Kafka denies access to the topic"
 	}
-	return s.behind(ctx, t, reason, err)
+	return s.behind(ctx, t, reason, away(err))
 }
 
 // behind serves the last cut and says since when.

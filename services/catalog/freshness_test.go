@@ -79,7 +79,7 @@ func TestBrokersBackAndUnmovedIsFreshWithoutAdvance(t *testing.T) {
 }
 
 func TestBrokersAwayFromTheBeginning(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, func(c *Config) { c.Freshness.LoadWait = time.Millisecond })
 	w.topic("orders", 1, 30)
 	w.kafka.SetDown(true)
 	if _, err := w.tryLoad(&catalogv1.LoadTableRequest{}); !errors.Is(err, fault.ErrUnavailable) {

@@ -28,6 +28,7 @@ const (
 	maxFlights = 256
 	maxRenders = 16
 	maxWaiting = 1024
+	maxHeld    = 1024 // loads that wait for a broker to answer
 )
 
 // Deps are what the catalog stands on.
@@ -52,7 +53,9 @@ type Service struct {
 	flights *shared.Group[string, outcome] // by topic
 	renders *shared.Group[string, []byte]  // by object key
 	metrics metrics
+	held    chan struct{} // a place for each load that is held
 	ready   chan struct{}
+	ended   chan struct{} // closed when Run ends
 
 	mu     sync.Mutex
 	tables map[string]*table // by topic; those ever loaded
@@ -77,7 +80,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, names: newFileNames(), cache: newCache(cfg.Cache.MetadataMaxBytes), metrics: m,
 		flights: shared.New[string, outcome](shared.Limits{Running: maxFlights, Waiting: maxWaiting}),
 		renders: shared.New[string, []byte](shared.Limits{Running: maxRenders, Waiting: maxWaiting}),
-		ready:   make(chan struct{}), tables: map[string]*table{},
+		held:    make(chan struct{}, maxHeld),
+		ready:   make(chan struct{}), ended: make(chan struct{}), tables: map[string]*table{},
 	}
 	s.dir = newDirectory(deps.Kafka, &s.cfg, deps.Now)
 	return s, nil
@@ -92,6 +96,7 @@ func (s *Service) Ready() <-chan struct{} { return s.ready }
 // Run keeps recently loaded tables up to date until ctx ends. It is called once.
 func (s *Service) Run(ctx context.Context) error {
 	close(s.ready)
+	defer close(s.ended)
 	tick := time.NewTicker(s.cfg.Freshness.BackgroundInterval)
 	defer tick.Stop()
 	for {
@@ -221,13 +226,9 @@ func (s *Service) loadTable(ctx context.Context, req *catalogv1.LoadTableRequest
 	if err := s.checkNamespace(req.GetNamespace()); err != nil {
 		return nil, "", err
 	}
-	topic, err := s.dir.topic(ctx, req.GetTable())
+	topic, state, stale, err := s.hold(ctx, req.GetTable())
 	if err != nil {
 		return nil, "", err
-	}
-	state, stale, err := s.present(ctx, topic)
-	if err != nil {
-		return nil, "", fmt.Errorf("load table %s: %w", req.GetTable(), err)
 	}
 	sub := newSubject(&s.cfg, state, dialect)
 	object := sub.object(sub.metadataFile())
@@ -247,6 +248,17 @@ func (s *Service) loadTable(ctx context.Context, req *catalogv1.LoadTableRequest
 		resp.MetadataJson, err = sub.metadata(stale, req.GetRefsOnly())
 	}
 	return resp, result, err
+}
+
+// seek answers the topic of a table, and its newest state.
+func (s *Service) seek(ctx context.Context, table string) (topic string, state *dedupv1.TableState, stale staleness, err error) {
+	if topic, err = s.dir.topic(ctx, table); err != nil {
+		return "", nil, staleness{}, err
+	}
+	if state, stale, err = s.present(ctx, topic); err != nil {
+		return "", nil, staleness{}, fmt.Errorf("load table %s: %w", table, err)
+	}
+	return topic, state, stale, nil
 }
 
 // present answers the newest state of a topic's table. A version that dedup has given up since it was named is

@@ -45,6 +45,7 @@ func (c *fakeClock) advance(d time.Duration) {
 type world struct {
 	*testing.T
 	kafka *memlog.Cluster
+	door  kafkalog.Metadata // to kafka
 	dedup *fakeDedup
 	clock *fakeClock
 	*Service
@@ -52,6 +53,7 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*Config)) *world {
 	w := &world{T: t, kafka: memlog.New("cluster"), dedup: newFakeDedup(), clock: &fakeClock{at: time.Unix(1_700_000_100, 0)}}
+	w.door = w.kafka
 	w.Service = w.replica(change...)
 	return w
 }
@@ -64,7 +66,7 @@ func (w *world) replica(change ...func(*Config)) *Service {
 		c(&cfg)
 	}
 	s, err := New(cfg, Deps{
-		Kafka: w.kafka, Dedup: w.dedup.serve(w.T), Now: w.clock.now, Logger: slog.New(slog.DiscardHandler),
+		Kafka: w.door, Dedup: w.dedup.serve(w.T), Now: w.clock.now, Logger: slog.New(slog.DiscardHandler),
 		Meter: noop.NewMeterProvider().Meter("test"),
 	})
 	if err != nil {
