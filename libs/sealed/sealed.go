@@ -33,8 +33,9 @@ func End(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, Checksum(b))
 }
 
-// Open verifies a frame and answers its body, which aliases b. fault.ErrCorrupt: the bytes do not verify, are
-// of another format or of a version that this program does not read.
+// Open verifies a frame and answers its body, which aliases b. fault.ErrCorrupt: the bytes do not verify, or are of
+// another format. fault.ErrUnsupported: they verify, and are of a version that this program does not read: whoever
+// replaces damaged values must leave these alone.
 func Open(m Magic, version byte, b []byte) ([]byte, error) {
 	if len(b) < Overhead {
 		return nil, fmt.Errorf("open %s of %d bytes: too short: %w", m, len(b), fault.ErrCorrupt)
@@ -42,12 +43,12 @@ func Open(m Magic, version byte, b []byte) ([]byte, error) {
 	if Magic(b[:4]) != m {
 		return nil, fmt.Errorf("open %s: magic %q: %w", m, b[:4], fault.ErrCorrupt)
 	}
-	if b[4] != version {
-		return nil, fmt.Errorf("open %s: version %d, want %d: %w", m, b[4], version, fault.ErrCorrupt)
-	}
 	end := len(b) - crcSize
 	if got, want := Checksum(b[:end]), binary.LittleEndian.Uint32(b[end:]); got != want {
 		return nil, fmt.Errorf("open %s: checksum %08x, want %08x: %w", m, got, want, fault.ErrCorrupt)
+	}
+	if b[4] != version {
+		return nil, fmt.Errorf("open %s: version %d, this program reads %d: run the one that wrote it: %w", m, b[4], version, fault.ErrUnsupported)
 	}
 	return b[headerSize:end], nil
 }

@@ -29,6 +29,22 @@ func NewStore(s chainstore.Store, cacheBytes int64) *Store {
 	return &Store{Store: s, cache: lru.New[string, any](cacheBytes)}
 }
 
+// PutBlob implements chainstore.Store. A name says what its bytes are, so that others under it are damaged, left by a
+// process that died before it had published them: they are replaced. fault.ErrCorrupt: they come again.
+func (s *Store) PutBlob(ctx context.Context, name string, value []byte) error {
+	err := s.Store.PutBlob(ctx, name, value)
+	if !errors.Is(err, fault.ErrConflict) {
+		return err
+	}
+	if err := s.Store.DeleteBlob(ctx, name); err != nil {
+		return err
+	}
+	if err = s.Store.PutBlob(ctx, name, value); errors.Is(err, fault.ErrConflict) {
+		return corrupt("replace damaged blob %s: %v", name, err)
+	}
+	return err
+}
+
 // Log is one log of a state epoch.
 type Log struct {
 	Epoch     string
@@ -71,6 +87,9 @@ func (s *Store) Head(ctx context.Context, log Log) (*Head, chainstore.Version, e
 		return nil, 0, err
 	}
 	h, err := ParseHead(b)
+	if errors.Is(err, fault.ErrCorrupt) {
+		err = fmt.Errorf("head of partition %d: %v: %w", log.Partition, err, ErrLost) //nolint:errorlint // ErrLost is of that kind
+	}
 	return h, v, err
 }
 
@@ -141,15 +160,11 @@ func (s *Store) Layout(ctx context.Context, log Log, c *Chunk) (*layout.Layout, 
 	var out *layout.Layout
 	cost := int64(0)
 	for _, suffix := range c.Layouts {
-		b, err := s.GetBlob(ctx, LogBlob(LayoutKind, log.Epoch, log.Partition, suffix))
+		piece, size, err := blob(ctx, s, LogBlob(LayoutKind, log.Epoch, log.Partition, suffix), layout.Parse)
 		if err != nil {
 			return nil, missing(err)
 		}
-		piece, err := layout.Parse(b)
-		if err != nil {
-			return nil, err
-		}
-		cost += int64(len(b))
+		cost += int64(size)
 		if out == nil {
 			out = piece
 		} else if out, err = out.Extend(piece); err != nil {
@@ -258,16 +273,27 @@ func cached[V any](ctx context.Context, s *Store, name string, parse func([]byte
 	if v, ok := hit[V](s, name); ok {
 		return v, nil
 	}
-	b, err := s.GetBlob(ctx, name)
+	v, size, err := blob(ctx, s, name, parse)
 	if err != nil {
 		return nil, err
 	}
-	v, err := parse(b)
-	if err != nil {
-		return nil, fmt.Errorf("blob %s: %w", name, err)
-	}
-	s.cache.Add(name, v, int64(2*len(b)+64))
+	s.cache.Add(name, v, int64(2*size+64))
 	return v, nil
+}
+
+// blob reads a blob. One that does not verify is as good as none: fault.ErrNotFound.
+func blob[V any](ctx context.Context, s *Store, name string, parse func([]byte) (*V, error)) (v *V, size int, err error) {
+	b, err := s.GetBlob(ctx, name)
+	if err == nil {
+		v, err = parse(b)
+	}
+	switch {
+	case errors.Is(err, fault.ErrCorrupt):
+		return nil, 0, fmt.Errorf("blob %s is damaged: %v: %w", name, err, fault.ErrNotFound) //nolint:errorlint // no longer that kind
+	case err != nil:
+		return nil, 0, fmt.Errorf("blob %s: %w", name, err)
+	}
+	return v, len(b), nil
 }
 
 // missing makes of a thing that a published directory names and the store lacks what it is: ErrLost. It is never taken
