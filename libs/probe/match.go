@@ -78,3 +78,18 @@ func (m *Matcher) Match(e *icebergscan.Entry) (Touch, error) {
 	}
 	return out, nil
 }
+
+// MayTouch reports whether an equality delete with the statistics del can touch rows with the statistics data; both
+// have one element for each of the key columns.
+func MayTouch(keys []icebergscan.Field, data, del []icebergscan.ColumnStats) bool {
+	for i, f := range keys {
+		if !f.Primitive() || f.Type == "float" || f.Type == "double" {
+			continue
+		}
+		c, d := columnOf(f, data[i]), columnOf(f, del[i])
+		if !c.mayMatch(&d) {
+			return false
+		}
+	}
+	return true
+}

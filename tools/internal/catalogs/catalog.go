@@ -2,6 +2,7 @@ package catalogs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	_ "github.com/apache/iceberg-go/io/gocloud/s3"    // s3://, s3a://, s3n://
 
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/icebergcommit"
 	"github.com/frazil-io/frazil/libs/icebergscan"
 )
 
@@ -29,6 +31,8 @@ type Catalog struct {
 type backend interface {
 	// load answers where a table is. Errors: fault.ErrNotFound and the other kinds.
 	load(ctx context.Context, ident []string) (*entry, error)
+	// commit: see Catalog.Commit.
+	commit(ctx context.Context, ident []string, t *Table, c *icebergcommit.Commit) error
 	io.Closer
 }
 
@@ -37,6 +41,7 @@ type entry struct {
 	location string            // of the metadata
 	metadata []byte            // nil = to be read from the location
 	props    map[string]string // for the store, over the catalog's own
+	origin   json.RawMessage   // what the catalog needs for a commit to this version
 }
 
 // Table is a loaded table.
@@ -48,8 +53,10 @@ type Table struct {
 	// Raw is the metadata JSON, Meta what the scanning libraries take of it.
 	Raw  []byte
 	Meta *icebergscan.Table
-	// Store reads the table's objects.
+	// Store reads and writes the table's objects.
 	Store *Store
+
+	origin json.RawMessage
 }
 
 // requestTimeout bounds one request to a catalog, body included.
@@ -129,7 +136,7 @@ func (c *Catalog) load(ctx context.Context, name string) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metadata %s: %w", e.location, err)
 	}
-	return &Table{Name: name, MetadataLocation: e.location, Raw: raw, Meta: meta, Store: store}, nil
+	return &Table{Name: name, MetadataLocation: e.location, Raw: raw, Meta: meta, Store: store, origin: e.origin}, nil
 }
 
 // fixed is the location of one table's metadata.
@@ -139,9 +146,13 @@ func (f fixed) load(context.Context, []string) (*entry, error) {
 	return &entry{location: string(f)}, nil
 }
 
+func (fixed) commit(context.Context, []string, *Table, *icebergcommit.Commit) error {
+	return fmt.Errorf("--metadata names no catalog, so nothing can be committed: %w", fault.ErrUnsupported)
+}
+
 func (fixed) Close() error { return nil }
 
-// Store reads a table's objects. Safe for concurrent use.
+// Store reads and writes a table's objects. Safe for concurrent use.
 type Store struct {
 	IO iceio.IO
 }

@@ -69,7 +69,7 @@ func (d *door) get(ctx context.Context, at string, into any) error {
 	return d.do(ctx, http.MethodGet, at, nil, nil, into)
 }
 
-// do makes a request. Nothing that it is used for changes anything, so every request may be repeated.
+// do makes a request that changes nothing, so that it may be repeated.
 func (d *door) do(ctx context.Context, method, at string, headers map[string]string, body []byte, into any) error {
 	pause := 500 * time.Millisecond
 	for try := 1; ; try++ {
@@ -147,6 +147,8 @@ func statusError(resp *http.Response, text []byte) error {
 		kind = fault.ErrDenied
 	case s == http.StatusTooManyRequests:
 		kind = fault.ErrUnavailable
+	case s == http.StatusConflict:
+		kind = fault.ErrConflict
 	case s/100 == 4:
 		kind = fault.ErrInvalid
 	}
@@ -170,6 +172,9 @@ func statusError(resp *http.Response, text []byte) error {
 		}
 		if strings.HasSuffix(body.Type, "AccessDeniedException") {
 			kind = fault.ErrDenied
+		}
+		if strings.HasSuffix(body.Type, "ConcurrentModificationException") {
+			kind = fault.ErrConflict
 		}
 	}
 	if said == "" {

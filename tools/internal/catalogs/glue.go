@@ -48,17 +48,21 @@ func (g *glueCatalog) load(ctx context.Context, ident []string) (*entry, error) 
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
 	var a struct {
-		Table struct {
-			Parameters map[string]string `json:"Parameters"`
-		} `json:"Table"`
+		Table json.RawMessage `json:"Table"`
 	}
 	headers := map[string]string{"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "AWSGlue.GetTable"}
 	if err := g.door.do(ctx, http.MethodPost, g.endpoint, headers, body, &a); err != nil {
 		return nil, err
 	}
-	location := a.Table.Parameters["metadata_location"]
-	if location == "" || !strings.EqualFold(a.Table.Parameters["table_type"], "iceberg") {
+	var table struct {
+		Parameters map[string]string `json:"Parameters"`
+	}
+	if err := json.Unmarshal(a.Table, &table); err != nil {
+		return nil, fmt.Errorf("table of Glue: %w: %w", fault.ErrCorrupt, err)
+	}
+	location := table.Parameters["metadata_location"]
+	if location == "" || !strings.EqualFold(table.Parameters["table_type"], "iceberg") {
 		return nil, fmt.Errorf("not an Iceberg table: %w", fault.ErrInvalid)
 	}
-	return &entry{location: location}, nil
+	return &entry{location: location, origin: a.Table}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 )
 
-// restCatalog reads from an Iceberg REST catalog (open API of apache/iceberg, "rest-catalog-open-api.yaml").
+// restCatalog talks to an Iceberg REST catalog (open API of apache/iceberg, "rest-catalog-open-api.yaml").
 type restCatalog struct {
 	door      *door
 	base      string // with /v1 and the prefix, without a slash at its end
@@ -79,14 +79,18 @@ type loadAnswer struct {
 	} `json:"storage-credentials"`
 }
 
-func (r *restCatalog) load(ctx context.Context, ident []string) (*entry, error) {
+// at answers the URL of a table.
+func (r *restCatalog) at(ident []string) string {
 	levels := make([]string, 0, len(ident)-1)
 	for _, l := range ident[:len(ident)-1] {
 		levels = append(levels, url.PathEscape(l))
 	}
+	return r.base + "/namespaces/" + strings.Join(levels, r.separator) + "/tables/" + url.PathEscape(ident[len(ident)-1])
+}
+
+func (r *restCatalog) load(ctx context.Context, ident []string) (*entry, error) {
 	var a loadAnswer
-	at := r.base + "/namespaces/" + strings.Join(levels, r.separator) + "/tables/" + url.PathEscape(ident[len(ident)-1])
-	if err := r.door.get(ctx, at, &a); err != nil {
+	if err := r.door.get(ctx, r.at(ident), &a); err != nil {
 		return nil, err
 	}
 	if len(a.Metadata) == 0 {

@@ -13,15 +13,17 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 )
 
-// sqlCatalog reads from the tables of an Iceberg SQL (JDBC) catalog. It writes nothing and creates nothing.
+// sqlCatalog reads from the tables of an Iceberg SQL (JDBC) catalog, and changes the line of a table by a commit. It
+// creates nothing.
 type sqlCatalog struct {
-	db    *sql.DB
-	name  string
-	query string
+	db            *sql.DB
+	uri           string
+	name          string
+	query, update string
 }
 
 func openSQL(c *Config) (*sqlCatalog, error) {
-	driver, source, err := database(c.URI)
+	driver, source, err := database(c.URI, "ro")
 	if err != nil {
 		return nil, err
 	}
@@ -33,21 +35,27 @@ func openSQL(c *Config) (*sqlCatalog, error) {
 	if driver == "sqlite" {
 		mark = "?"
 	}
-	s := &sqlCatalog{db: db, name: c.Name, query: strings.ReplaceAll("SELECT metadata_location FROM iceberg_tables WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3", "$", mark)}
+	s := &sqlCatalog{
+		db: db, uri: c.URI, name: c.Name,
+		query: strings.ReplaceAll("SELECT metadata_location FROM iceberg_tables WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3", "$", mark),
+		update: strings.ReplaceAll("UPDATE iceberg_tables SET metadata_location = $1, previous_metadata_location = $2 "+
+			"WHERE catalog_name = $3 AND table_namespace = $4 AND table_name = $5 AND metadata_location = $6", "$", mark),
+	}
 	if s.name == "" {
 		s.name = "default"
 	}
 	return s, nil
 }
 
-// database answers driver and data source of an SQL catalog's URI. Errors: fault.ErrInvalid.
-func database(uri string) (driver, source string, err error) {
+// database answers driver and data source of an SQL catalog's URI; mode is ro or rw and counts for SQLite. Errors:
+// fault.ErrInvalid.
+func database(uri, mode string) (driver, source string, err error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	scheme, _, _ = strings.Cut(scheme, "+") // postgresql+psycopg2, as PyIceberg has it
 	switch scheme {
 	case "sqlite":
 		// sqlite:///rel and sqlite:////abs, as SQLAlchemy has them.
-		return "sqlite", "file:" + strings.TrimPrefix(rest, "/") + "?mode=ro", nil
+		return "sqlite", "file:" + strings.TrimPrefix(rest, "/") + "?mode=" + mode + "&_pragma=busy_timeout(10000)", nil
 	case "postgresql", "postgres":
 		return "pgx", "postgres://" + rest, nil
 	}

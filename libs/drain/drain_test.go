@@ -1,0 +1,209 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/frazil-io/frazil/libs/drain"
+	"github.com/frazil-io/frazil/libs/drain/draintest"
+	"github.com/frazil-io/frazil/libs/fault"
+)
+
+var (
+	flagCount = flag.Int("drain.count", 10, "random histories")
+	flagSeed  = flag.Uint64("drain.seed", 0, "the seed of one history; 0 = random ones")
+)
+
+func config() drain.Config {
+	return drain.Config{
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.UnixMilli(1_700_000_100_000) },
+		Sleep: func(context.Context, time.Duration) error { return nil }, Memory: 1 << 20,
+	}
+}
+
+// seeds calls run with each seed.
+func seeds(t *testing.T, run func(t *testing.T, seed uint64)) {
+	t.Helper()
+	if *flagSeed != 0 {
+		run(t, *flagSeed)
+		return
+	}
+	for range *flagCount {
+		seed := rand.Uint64()
+		run(t, seed)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+type failing struct {
+	*testing.T
+	seed uint64
+	w    *draintest.Writer
+}
+
+func (f *failing) note() string {
+	if f.w == nil {
+		return fmt.Sprintf("seed %d\n", f.seed)
+	}
+	return fmt.Sprintf("seed %d, %v\n", f.seed, f.w.Log)
+}
+func (f *failing) Fatal(args ...any) { f.T.Helper(); f.T.Fatal(append([]any{f.note()}, args...)...) }
+func (f *failing) Fatalf(s string, args ...any) {
+	f.T.Helper()
+	f.T.Fatalf(f.note()+s, args...)
+}
+
+// TestRowsStayAsTheyAre: on random tables a drain changes no visible row and leaves no equality delete.
+func TestRowsStayAsTheyAre(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		tb := &failing{T: t, seed: seed}
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := draintest.New(tb, 2+r.IntN(2))
+		x := &draintest.Writer{R: r, W: w, Branch: "main"}
+		tb.w = x
+		cfg := config()
+		if r.IntN(3) == 0 {
+			cfg.Memory = 1500 // several batches, several passes
+		}
+		for range 1 + r.IntN(3) {
+			for range 1 + r.IntN(12) {
+				x.Step()
+			}
+			if w.Version == 2 && r.IntN(8) == 0 {
+				w.Upgrade()
+				x.Log = append(x.Log, "upgrade")
+			}
+			want := w.Visible("main")
+			deletes := w.EqualityDeletes("main")
+			rep, err := drain.Run(t.Context(), w, cfg)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			draintest.Same(tb, "after the drain", w.Visible("main"), want)
+			if n := w.EqualityDeletes("main"); n != 0 || int(rep.EqualityDeleteFiles) != deletes {
+				tb.Fatalf("%d equality deletes left, %d of %d drained", n, rep.EqualityDeleteFiles, deletes)
+			}
+			if o := w.Orphans(); len(o) > 0 {
+				tb.Fatalf("orphans: %v", o)
+			}
+			x.Log = append(x.Log, "DRAIN")
+		}
+	})
+}
+
+// TestOtherWritersAreFaster: commits of others between plan and commit cost a retry and no row.
+func TestOtherWritersAreFaster(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		tb := &failing{T: t, seed: seed}
+		r := rand.New(rand.NewPCG(seed, 2))
+		w := draintest.New(tb, 2+r.IntN(2))
+		x := &draintest.Writer{R: r, W: w, Branch: "main"}
+		tb.w = x
+		for range 4 + r.IntN(12) {
+			x.Step()
+		}
+		var want []string
+		left := 1 + r.IntN(4)
+		w.Before = func() {
+			if left > 0 && r.IntN(3) > 0 {
+				left--
+				x.Log = append(x.Log, "[")
+				for range 1 + r.IntN(2) {
+					x.Step()
+				}
+				x.Log = append(x.Log, "]")
+			}
+			want = w.Visible("main")
+		}
+		want = w.Visible("main")
+		if _, err := drain.Run(t.Context(), w, config()); err != nil {
+			tb.Fatal(err)
+		}
+		draintest.Same(tb, "after the drain", w.Visible("main"), want)
+		if o := w.Orphans(); len(o) > 0 {
+			tb.Fatalf("orphans: %v", o)
+		}
+	})
+}
+
+var errKilled = errors.New("killed")
+
+// TestKilledAtEveryStep: wherever a run ends, rows are as they were, and the next run finishes.
+func TestKilledAtEveryStep(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		tb := &failing{T: t, seed: seed}
+		r := rand.New(rand.NewPCG(seed, 3))
+		w := draintest.New(tb, 2+r.IntN(2))
+		x := &draintest.Writer{R: r, W: w, Branch: "main"}
+		tb.w = x
+		for range 4 + r.IntN(10) {
+			x.Step()
+		}
+		want := w.Visible("main")
+		cfg := config()
+		if r.IntN(2) == 0 {
+			cfg.Memory = 1500
+		}
+		for at := 0; ; at++ {
+			n := 0
+			cfg.Fail = func(string) error {
+				if n++; n > at {
+					return fmt.Errorf("%w: %w", drain.ErrCrash, errKilled)
+				}
+				return nil
+			}
+			_, err := drain.Run(t.Context(), w, cfg)
+			draintest.Same(tb, fmt.Sprintf("killed at step %d", at), w.Visible("main"), want)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errKilled) {
+				tb.Fatal(err)
+			}
+		}
+		if n := w.EqualityDeletes("main"); n != 0 {
+			tb.Fatalf("%d equality deletes left", n)
+		}
+	})
+}
+
+// TestNobodyKnowsWhatBecameOfACommit: answers that are lost are found out about.
+func TestNobodyKnowsWhatBecameOfACommit(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		tb := &failing{T: t, seed: seed}
+		r := rand.New(rand.NewPCG(seed, 4))
+		w := draintest.New(tb, 2+r.IntN(2))
+		x := &draintest.Writer{R: r, W: w, Branch: "main"}
+		for range 4 + r.IntN(10) {
+			x.Step()
+		}
+		want := w.Visible("main")
+		lost := 2
+		w.Answer = func(err error) error {
+			if lost > 0 && r.IntN(2) == 0 {
+				lost--
+				return fmt.Errorf("the connection broke: %w", fault.ErrUnavailable)
+			}
+			return err
+		}
+		rep, err := drain.Run(t.Context(), w, config())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		draintest.Same(tb, "after the drain", w.Visible("main"), want)
+		if w.Commits != len(rep.Snapshots) {
+			tb.Fatalf("%d commits, %d snapshots", w.Commits, len(rep.Snapshots))
+		}
+		if o := w.Orphans(); len(o) > 0 {
+			tb.Fatalf("orphans: %v", o)
+		}
+	})
+}
