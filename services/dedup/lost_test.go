@@ -52,19 +52,27 @@ func imageOf(t *testing.T, s chainstore.Store) image {
 func (i image) store(t *testing.T) chainstore.Store {
 	t.Helper()
 	s := memstore.New()
+	if err := i.into(t, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// into puts the image into an empty store.
+func (i image) into(t *testing.T, s chainstore.Store) error {
 	for k, v := range i.values {
 		for at := range v.version {
 			if _, err := s.CompareAndSet(t.Context(), k, at, v.bytes); err != nil {
-				t.Fatal(err)
+				return err
 			}
 		}
 	}
 	for n, b := range i.blobs {
 		if err := s.PutBlob(t.Context(), n, b); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	return s
+	return nil
 }
 
 // livedLong makes the same life each time: walks, increments, deletes, several chunks and snapshots. It answers the

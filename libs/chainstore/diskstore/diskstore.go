@@ -48,7 +48,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 func open(dir string, opts *pebble.Options, pause time.Duration) (*Store, error) {
 	t := &troubles{log: opts.Logger, pause: pause, many: make(chan error, 1)}
 	opts.FormatMajorVersion = pebble.FormatWALSyncChunks
-	opts.EventListener = &pebble.EventListener{BackgroundError: t.add}
+	opts.EventListener = &pebble.EventListener{BackgroundError: t.add, DataCorruption: t.damaged}
 	type opened struct {
 		db  *pebble.DB
 		err error
@@ -99,6 +99,12 @@ func (t *troubles) add(err error) {
 		t.many <- err
 	}
 	time.Sleep(t.pause)
+}
+
+// damaged takes in what did not verify. Unless somebody listens Pebble ends the process, at every start anew; whoever
+// reads the damaged place gets an error, and all other places are as good as before.
+func (t *troubles) damaged(info pebble.DataCorruptionInfo) {
+	t.log.Errorf("a file is damaged: what is in it is refused: %s", info)
 }
 
 // Close releases the directory. No call may be under way or follow.
