@@ -22,6 +22,9 @@ type Sample struct {
 	Key, Value  []byte
 }
 
+// HasValue says whether the record has a value: neither Kafka's null nor JSON's.
+func (s *Sample) HasValue() bool { return s.Value != nil && !isLiteralNull(s.Value) }
+
 // String names the record: partition:offset.
 func (s *Sample) String() string { return fmt.Sprintf("%d:%d", s.Partition, s.Offset) }
 
@@ -111,7 +114,7 @@ func (d *discoverer) findFormats() error {
 	var fit []Sample
 	for i := range d.samples {
 		s := &d.samples[i]
-		if s.Value != nil && !isLiteralNull(s.Value) {
+		if s.HasValue() {
 			format, ok := formatOf(s.Value)
 			if !ok {
 				unknown = s
@@ -133,7 +136,8 @@ func (d *discoverer) findFormats() error {
 	case d.values.format == "" && unknown != nil:
 		return refuse("the value of record %s is neither JSON nor in the schema registry's wire format", unknown)
 	case d.values.format == "":
-		return fmt.Errorf("no record with a value: %w", fault.ErrNotFound)
+		return fmt.Errorf("the table has no row yet: there is no record with a value, and only such a record shows the columns;"+
+			" the table is there as soon as one is in the topic: %w", fault.ErrNotFound)
 	}
 	d.samples = fit
 	d.decoding.KeyFormat, d.decoding.ValueFormat = d.keys.format, d.values.format

@@ -24,7 +24,7 @@ func (d *discoverer) findEnvelope() error {
 	}
 	for i := range d.samples {
 		s := &d.samples[i]
-		if s.Value == nil || isLiteralNull(s.Value) {
+		if !s.HasValue() {
 			continue
 		}
 		ms, err := members(s.Value)
@@ -360,7 +360,7 @@ func (d *discoverer) inferRows() (*schema.Schema, error) {
 	f := newInference()
 	for i := range d.samples {
 		s := &d.samples[i]
-		if s.Value == nil || isLiteralNull(s.Value) {
+		if !s.HasValue() {
 			continue
 		}
 		row, err := members(s.Value)

@@ -164,6 +164,32 @@ func TestDiscoverSchemaLooksFurtherBackThanAbortedTransactions(t *testing.T) {
 	}
 }
 
+// Deletes show no columns: what is below them does. A topic that has nothing else has no columns yet.
+func TestDiscoverSchemaLooksFurtherBackThanDeletes(t *testing.T) {
+	for _, value := range [][]byte{nil, []byte("null")} {
+		w := newWorld(t)
+		deletes := make([]kafkalog.Record, 3000)
+		for i := range deletes {
+			deletes[i] = upsert(1, i)
+			deletes[i].Value = value
+		}
+		w.append(deletes...)
+		discover := func(end int64) (*materializerv1.DiscoverSchemaResponse, error) {
+			return w.client.DiscoverSchema(t.Context(), &materializerv1.DiscoverSchemaRequest{
+				Topic: w.spec().GetTopic(), Ranges: map[int32]*typesv1.OffsetRange{0: {Start: 0, End: end}},
+			})
+		}
+		if _, err := discover(3000); !errors.Is(err, fault.ErrNotFound) || !strings.Contains(err.Error(), "no row yet") {
+			t.Errorf("%q: nothing but deletes: %v", value, err)
+		}
+		w.append(upsert(1, 0))
+		w.append(deletes...)
+		if resp, err := discover(6001); err != nil || len(resp.GetWriterSchemasJson()) != 1 {
+			t.Errorf("%q: a row below deletes: %v, %v", value, resp, err)
+		}
+	}
+}
+
 func TestDiscoverSchema(t *testing.T) {
 	w := newWorld(t)
 	w.fill(2000)

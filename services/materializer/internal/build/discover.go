@@ -13,8 +13,8 @@ import (
 	"github.com/frazil-io/frazil/libs/schema"
 )
 
-// lookFurther is by how much more is looked at when the newest offsets hold no record (aborted transactions, a
-// cleaned log).
+// lookFurther is by how much more is looked at when the newest offsets hold no value (aborted transactions, a cleaned
+// log, deletes).
 const lookFurther = 16
 
 // Discovery is how a topic is read, and how large its records are.
@@ -29,9 +29,12 @@ type Discovery struct {
 func (b *Builder) Discover(ctx context.Context, topic kafkalog.Topic, ranges map[kafkapos.Partition]kafkapos.Range) (Discovery, error) {
 	s := sampler{b: b, topic: topic}
 	window := kafkapos.Offset(max(1, decode.MaxSamples/max(1, len(ranges))))
-	for more := true; more && len(s.samples) == 0; window *= lookFurther {
+	for more := true; more && !s.valued; window *= lookFurther {
 		more = false
 		s.offsets, s.bytes = 0, 0
+		// Tombstones say how keys are written, but must not take the place of what has columns.
+		s.valuedOnly = len(s.samples) > 0
+		s.samples = nil
 		for _, p := range slices.Sorted(maps.Keys(ranges)) {
 			rng := ranges[p]
 			if from := rng.End - window; from > rng.Start {
@@ -60,6 +63,8 @@ type sampler struct {
 	topic          kafkalog.Topic
 	samples        []decode.Sample
 	offsets, bytes int64
+	valued         bool // one of the samples has a value
+	valuedOnly     bool // others are left out
 }
 
 func (s *sampler) look(ctx context.Context, p kafkapos.Partition, rng kafkapos.Range) error {
@@ -68,11 +73,13 @@ func (s *sampler) look(ctx context.Context, p kafkapos.Partition, rng kafkapos.R
 	}
 	res, err := s.b.reader.Read(ctx, s.topic, p, rng, kafkalog.Visitor{Record: func(rec *kafkalog.Record) error {
 		s.bytes += int64(len(rec.Key) + len(rec.Value))
-		if len(s.samples) < decode.MaxSamples {
-			s.samples = append(s.samples, decode.Sample{
-				Partition: p, Offset: rec.Offset, Key: bytes.Clone(rec.Key), Value: bytes.Clone(rec.Value),
-			})
+		sample := decode.Sample{Partition: p, Offset: rec.Offset, Key: rec.Key, Value: rec.Value}
+		if len(s.samples) == decode.MaxSamples || s.valuedOnly && !sample.HasValue() {
+			return nil
 		}
+		s.valued = s.valued || sample.HasValue()
+		sample.Key, sample.Value = bytes.Clone(rec.Key), bytes.Clone(rec.Value)
+		s.samples = append(s.samples, sample)
 		return nil
 	}})
 	s.b.counters.FetchedBytes.Add(res.Bytes)
