@@ -4,6 +4,7 @@ package kafkaname
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,7 +37,8 @@ func isTableChar(c byte) bool {
 }
 
 // viewSuffixes are what the names of a table's other views end in. They are taken whether or not the view is
-// served: a name must not change its meaning later.
+// served: a name must not change its meaning later. Where the topic that the view would be of does not exist, nobody
+// else has a right to the name and its topic keeps it; if that topic comes, the name answers the error, never other rows.
 func viewSuffixes() []string { return []string{"__changes", "__deleted_keys", "__errors"} }
 
 // Named is a topic and the table name that it gets.
@@ -80,6 +82,15 @@ func NewListing(topics []Named) *Listing {
 		}
 	}
 	return l
+}
+
+// Clashes answers what is wrong with names, by table name. fault.ErrInvalid, each.
+func (l *Listing) Clashes() []error {
+	var all []error
+	for _, table := range slices.Sorted(maps.Keys(l.clash)) {
+		all = append(all, l.clash[table])
+	}
+	return all
 }
 
 // Topic answers the topic of a table. Errors: fault.ErrNotFound, fault.ErrInvalid (the name is not one topic's).

@@ -56,6 +56,9 @@ func TestViewNamesAreTaken(t *testing.T) {
 	if !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), `"orders"`) {
 		t.Errorf("a topic with a view's name: %v", err)
 	}
+	if clashes := l.Clashes(); len(clashes) != 1 || clashes[0].Error() != err.Error() {
+		t.Errorf("clashes %v, want the one", clashes)
+	}
 	for _, fine := range []string{"orders", "other__errors"} {
 		if _, err := l.Topic(fine); err != nil {
 			t.Errorf("%s: %v", fine, err)

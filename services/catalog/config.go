@@ -132,10 +132,31 @@ func (c *Config) Validate() (warnings []error, err error) {
 			bad("tables.%s.cleanup_policy can only be declared as delete, not %q", topic, t.CleanupPolicy)
 		}
 	}
+	errs = append(errs, c.clashes()...)
 	if c.Freshness.LoadWait > 25*time.Second || c.Freshness.AdvanceWait > 25*time.Second {
 		warnings = append(warnings, errors.New("freshness: a wait above 25s outlasts the 30s after which most clients give up"))
 	}
 	return warnings, errors.Join(errs...)
+}
+
+// clashes are the collisions among the topics that are named in the configuration. Others are found when topics are
+// listed.
+func (c *Config) clashes() []error {
+	var named []kafkaname.Named
+	for topic, t := range c.Tables {
+		if !t.Exclude && c.Topics.match(topic) {
+			named = append(named, kafkaname.Named{Topic: topic, Table: c.tableName(topic)})
+		}
+	}
+	return kafkaname.NewListing(named).Clashes()
+}
+
+// tableName is the name of a topic's table.
+func (c *Config) tableName(topic string) string {
+	if name := c.Tables[topic].Name; name != "" {
+		return name
+	}
+	return kafkaname.Table(topic)
 }
 
 func (f *FreshnessConfig) durations() map[string]time.Duration {

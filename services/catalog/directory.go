@@ -88,11 +88,7 @@ func (d *directory) choose(topics []kafkalog.Topic) []kafkaname.Named {
 		if t.Internal || conf.Exclude || !named && internal.Match(t.Name) || !d.cfg.Topics.match(t.Name) {
 			continue
 		}
-		table := conf.Name
-		if table == "" {
-			table = kafkaname.Table(t.Name)
-		}
-		chosen = append(chosen, kafkaname.Named{Topic: t.Name, Table: table})
+		chosen = append(chosen, kafkaname.Named{Topic: t.Name, Table: d.cfg.tableName(t.Name)})
 	}
 	return chosen
 }

@@ -203,7 +203,7 @@ func (s *Service) advance(ctx context.Context, t *table, o *observation) (answer
 	}
 	callCtx, cancel := context.WithTimeout(ctx, wait+advanceGrace)
 	defer cancel()
-	resp, err := s.deps.Dedup.Advance(callCtx, o.request(s.tableName(t.topic), wait, known))
+	resp, err := s.deps.Dedup.Advance(callCtx, o.request(s.cfg.tableName(t.topic), wait, known))
 	if err == nil {
 		err = checkState(resp.GetState(), p, o)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkalog"
-	"github.com/frazil-io/frazil/libs/kafkaname"
 	"github.com/frazil-io/frazil/libs/objectname"
 	"github.com/frazil-io/frazil/libs/shared"
 )
@@ -152,13 +151,6 @@ func (s *Service) forget(t *table) {
 	if s.tables[t.topic] == t {
 		delete(s.tables, t.topic)
 	}
-}
-
-func (s *Service) tableName(topic string) string {
-	if name := s.cfg.Tables[topic].Name; name != "" {
-		return name
-	}
-	return kafkaname.Table(topic)
 }
 
 func (s *Service) checkNamespace(namespace string) error {
