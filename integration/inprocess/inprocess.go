@@ -21,6 +21,8 @@ type Frazil struct {
 	Broker *kfake.Cluster
 	// Producer writes to the partition that a record names.
 	Producer *kgo.Client
+	// Clock that the product goes by; nil: the machine's.
+	Clock func() time.Time
 
 	t       *testing.T
 	process *Process
@@ -58,7 +60,7 @@ func (f *Frazil) Client(opts ...kgo.Opt) *kgo.Client {
 // Start runs the product and waits until it is ready.
 func (f *Frazil) Start() {
 	f.t.Helper()
-	f.process.Config = f.Config
+	f.process.Config, f.process.Clock = f.Config, f.Clock
 	f.must(f.process.Start(f.t.Context()))
 }
 

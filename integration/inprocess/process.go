@@ -21,6 +21,8 @@ type Process struct {
 	Config app.Config
 	// Store is dedup's state; nil: what Config names.
 	Store chainstore.Store
+	// Clock that the product goes by; nil: the machine's.
+	Clock func() time.Time
 	// Log gets what the product logs; nil: nobody.
 	Log io.Writer
 
@@ -46,11 +48,7 @@ func (p *Process) Start(ctx context.Context) error {
 	p.cancel, p.done, p.err = cancel, make(chan struct{}), nil
 	go func() {
 		defer close(p.done)
-		if p.Store == nil {
-			p.err = app.Run(run, p.Config, app.TargetAll, tel)
-		} else {
-			p.err = app.RunOver(run, p.Config, tel, p.Store)
-		}
+		p.err = app.RunGiven(run, p.Config, app.TargetAll, tel, app.Given{Store: p.Store, Clock: p.Clock})
 		if err := tel.Shutdown(context.WithoutCancel(run)); p.err == nil {
 			p.err = err
 		}

@@ -105,6 +105,28 @@ func Open(files fsys.FS, cfg Config) (*Cache, error) {
 	return c, nil
 }
 
+// Clear removes the blobs in a directory, and what a crash left half-written, and answers how many bytes they took. A
+// Cache over it at that time misses them, and goes on.
+func Clear(files fsys.FS, dir string) (freed int64, err error) {
+	infos, err := files.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list cache directory: %w", err)
+	}
+	for _, i := range infos {
+		if !strings.HasSuffix(i.Name, blobSuffix) && !strings.HasSuffix(i.Name, tmpSuffix) {
+			continue
+		}
+		if err := files.Remove(dir + "/" + i.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return freed, fmt.Errorf("remove cached blob: %w", err)
+		}
+		freed += i.Size
+	}
+	return freed, nil
+}
+
 // Stats answers what the cache holds now.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()

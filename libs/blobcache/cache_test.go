@@ -240,6 +240,40 @@ func TestWhatACrashLeftHalfWrittenIsRemoved(t *testing.T) {
 	}
 }
 
+// A disk that is needed for other things is given all that the blobs take, and nothing else is touched.
+func TestClear(t *testing.T) {
+	f := fsys.NewMem()
+	if freed, err := blobcache.Clear(f, dir); freed != 0 || err != nil {
+		t.Errorf("no directory: %d bytes, %v", freed, err)
+	}
+	c := open(t, f, 1<<20)
+	put(t, c, "a")
+	put(t, c, "b")
+	for _, name := range []string{"torn.blob.tmp", "vending.key"} {
+		file, err := f.Create(dir + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Write([]byte("12345")); err != nil || file.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	held := c.Stats().Bytes
+	if freed, err := blobcache.Clear(f, dir); freed != held+5 || err != nil {
+		t.Errorf("%d bytes freed, %v; want %d", freed, err, held+5)
+	}
+	if left, err := f.List(dir); err != nil || len(left) != 1 || left[0].Name != "vending.key" {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if has(t, c, "a") {
+		t.Error("a blob that was removed is there")
+	}
+	put(t, c, "a")
+	if !has(t, c, "a") {
+		t.Error("the cache does not go on")
+	}
+}
+
 func TestReadErrorsAreNotDamage(t *testing.T) {
 	f := fsys.NewMem()
 	c := open(t, f, 1<<20)

@@ -29,23 +29,29 @@ const instrumentation = "github.com/frazil-io/frazil"
 
 // Run runs a target until ctx ends or a part fails. The configuration must be valid for the target.
 func Run(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry) error {
-	return run(ctx, c, target, tel, nil)
+	return RunGiven(ctx, c, target, tel, Given{})
 }
 
-// RunOver is Run of all services over a store of dedup's state that the caller has opened, and closes, in place of the
-// one that state.kind names.
-func RunOver(ctx context.Context, c Config, tel *telemetry.Telemetry, store chainstore.Store) error {
-	return run(ctx, c, TargetAll, tel, store)
+// Given is what a caller has in place of what a process opens itself.
+type Given struct {
+	// Store of dedup's state, opened and closed by the caller. nil: the one that state.kind names.
+	Store chainstore.Store
+	// Clock that all services go by. nil: the machine's. Timers are the machine's always.
+	Clock func() time.Time
 }
 
-func run(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry, store chainstore.Store) (err error) {
+// RunGiven is Run with what the caller has.
+func RunGiven(ctx context.Context, c Config, target Target, tel *telemetry.Telemetry, given Given) (err error) {
+	if given.Clock == nil {
+		given.Clock = time.Now
+	}
 	hash, err := c.Hash()
 	if err != nil {
 		return err
 	}
 	a := &assembly{
-		cfg: c, target: target, tel: tel, log: tel.Logger, store: store, ready: newReadiness(), conns: map[Target]grpc.ClientConnInterface{},
-		cluster: &cluster{secret: c.Cluster.Secret, configHash: hash, now: time.Now},
+		cfg: c, target: target, tel: tel, log: tel.Logger, given: given, ready: newReadiness(), conns: map[Target]grpc.ClientConnInterface{},
+		cluster: &cluster{secret: c.Cluster.Secret, configHash: hash, now: given.Clock},
 		pipes:   map[Target]*rpc.Pipe{TargetCatalog: rpc.NewPipe(), TargetMaterializer: rpc.NewPipe(), TargetDedup: rpc.NewPipe()},
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
@@ -65,7 +71,7 @@ type assembly struct {
 	target  Target
 	tel     *telemetry.Telemetry
 	log     *slog.Logger
-	store   chainstore.Store // of dedup, if the caller has one
+	given   Given
 	ready   *readiness
 	cluster *cluster
 	pipes   map[Target]*rpc.Pipe // of the services that run here
@@ -132,7 +138,7 @@ func (a *assembly) addHealth(ctx context.Context) error {
 
 func (a *assembly) addEdge(ctx context.Context) error {
 	own := a.cfg.edge()
-	deps := edge.Deps{Now: time.Now, Log: a.logger(TargetEdge), Meter: a.tel.Meters.Meter(instrumentation)}
+	deps := edge.Deps{Now: a.given.Clock, Log: a.logger(TargetEdge), Meter: a.tel.Meters.Meter(instrumentation)}
 	catalog, err := a.connect(TargetCatalog)
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (a *assembly) addCatalog(ctx context.Context) error {
 	service, err := catalog.New(a.cfg.catalog(), catalog.Deps{
 		Kafka:  kafka,
 		Dedup:  dedupv1.NewDedupServiceClient(dedup),
-		Now:    time.Now,
+		Now:    a.given.Clock,
 		Logger: a.logger(TargetCatalog),
 		Meter:  a.tel.Meters.Meter(instrumentation),
 	})
@@ -88,7 +88,7 @@ func (a *assembly) addDedup(ctx context.Context) error {
 		Store:        store,
 		FS:           fsys.OS(),
 		Materializer: materializerv1.NewMaterializerServiceClient(conn),
-		Clock:        time.Now,
+		Clock:        a.given.Clock,
 		Random:       rand.Reader,
 		Log:          log,
 		Meter:        a.tel.Meters.Meter(instrumentation),

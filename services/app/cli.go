@@ -62,7 +62,7 @@ func (m *mainline) commands() []command.Command {
 	own := []command.Command{
 		{Name: "up", Summary: "run everything in this process", Run: m.up},
 		{Name: "serve", Summary: "run one service, or all of them, from a configuration file", Run: m.serve},
-		{Name: "config", Summary: "show: print the effective configuration; hash: what must be equal on all services", Run: m.config},
+		{Name: "config", Summary: "show: print the effective configuration; check: say whether a process would start with it; hash: what must be equal on all services", Run: m.config},
 		{Name: "healthcheck", Summary: "ask a running process whether it is ready", Run: m.healthcheck},
 		{Name: "version", Summary: "print the version", Run: m.version},
 	}
@@ -217,12 +217,22 @@ func (m *mainline) run(ctx context.Context, u upFlags, target Target) error {
 }
 
 func (m *mainline) config(_ context.Context, args []string, _ command.Streams) error {
-	if len(args) == 0 || args[0] != "show" && args[0] != "hash" {
-		return fmt.Errorf("%w: frazil config show|hash [flags]", command.ErrUsage)
+	about := map[string]string{
+		"show":  "Prints what a process started with the same flags and environment would use; secrets as ***.",
+		"check": "Says what keeps a process started with the same flags and environment from starting, and what is unwise. Exits 2 if it would not start.",
+		"hash":  "Prints the fingerprint of what must be equal on all services.",
 	}
-	f := m.flags("config "+args[0]+" [flags]", "Prints what a process started with the same flags and environment would use; secrets as ***.")
+	if len(args) == 0 || about[args[0]] == "" {
+		return fmt.Errorf("%w: frazil config show|check|hash [flags]", command.ErrUsage)
+	}
+	what := args[0]
+	f := m.flags("config "+what+" [flags]", about[what])
 	var u upFlags
 	u.register(f)
+	name := string(TargetAll)
+	if what == "check" {
+		f.StringVar(&name, "target", name, "the process: all, edge, catalog, materializer or dedup")
+	}
 	if err := parse(f, args[1:]); err != nil {
 		return err
 	}
@@ -230,19 +240,43 @@ func (m *mainline) config(_ context.Context, args []string, _ command.Streams) e
 	if err != nil {
 		return err
 	}
-	if args[0] == "hash" {
+	switch what {
+	case "hash":
 		hash, err := c.Hash()
 		if err != nil {
 			return err
 		}
 		m.printf(m.std.Out, "%s\n", hash)
 		return nil
+	case "check":
+		return m.check(c, name)
 	}
 	text, err := config.Show(c)
 	if err != nil {
 		return err
 	}
 	m.printf(m.std.Out, "%s", text)
+	// Shown all the same: what is there is what has to be mended.
+	if _, err := c.Validate(TargetAll); err != nil {
+		m.printf(m.std.Err, "frazil up would not start with this configuration: %v\n", err)
+	}
+	return nil
+}
+
+// check validates as the start of a process does.
+func (m *mainline) check(c Config, target string) error {
+	t, err := ParseTarget(target)
+	if err != nil {
+		return fmt.Errorf("%w: %w", command.ErrUsage, err)
+	}
+	warnings, err := c.Validate(t)
+	for _, w := range warnings {
+		m.printf(m.std.Err, "warning: %v\n", w)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", command.ErrUsage, err)
+	}
+	m.printf(m.std.Out, "the configuration is usable by target %s\n", t)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/frazil-io/frazil/libs/config"
@@ -268,6 +270,7 @@ func (c Config) Validate(target Target) (warnings []error, err error) {
 		if len(c.Kafka.Brokers) == 0 {
 			add(nil, errors.New("kafka.brokers is empty: name at least one broker (--brokers HOST:PORT)"))
 		} else {
+			add(nil, checkAddresses("kafka.brokers", c.Kafka.Brokers))
 			add(c.kafka().Validate())
 		}
 		if c.Registry.URL != "" {
@@ -306,6 +309,13 @@ func (c Config) validateSplit(target Target) error {
 			errs = append(errs, fmt.Errorf("%s is empty", name))
 			continue
 		}
+		// A listener may leave out the host; what else is wrong with it, opening it says.
+		if listens := strings.HasPrefix(name, "services.listen."); !listens {
+			if err := checkAddresses(name, addressesOf(address)); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
 		if c.Cluster.Secret.Empty() && !loopback(address) {
 			errs = append(errs, fmt.Errorf("%s is not loopback: cluster.secret is required", name))
 		}
@@ -334,6 +344,18 @@ func (c Config) splitAddresses(target Target) map[string]string {
 	default: // everything is in one process
 		return nil
 	}
+}
+
+// checkAddresses wants each to be host:port: a client would only find out at every try that there is no such place.
+func checkAddresses(key string, addresses []string) error {
+	var errs []error
+	for _, address := range addresses {
+		host, port, err := net.SplitHostPort(address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
+			errs = append(errs, fmt.Errorf("%s: %q is no address: write host:port, as in localhost:9092", key, address))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // loopback says whether every address of a target, "host:port", a list of them or dns:///host:port, is loopback.

@@ -137,7 +137,14 @@ func TestCommandLine(t *testing.T) {
 			[]string{"config", "show", "--config", file, "--data-dir", "/flag", "--brokers", "a:1,b:2"},
 			exitOK, "data_dir: /flag", "",
 		},
-		"a tool": {nil, []string{"inspect", "no-name"}, exitFailure, "", "inspect no-name"},
+		"check":                      {nil, []string{"config", "check", "--brokers", "a:1"}, exitOK, "usable by target all", ""},
+		"check of a service":         {nil, []string{"config", "check", "--target", "edge"}, exitOK, "usable by target edge", ""},
+		"check of an unknown target": {nil, []string{"config", "check", "--target", "ledge"}, exitUsage, "", "ledge"},
+		"check finds":                {nil, []string{"config", "check", "--brokers", "nonsense"}, exitUsage, "", "kafka.brokers"},
+		"start finds":                {nil, []string{"up", "--brokers", "nonsense"}, exitUsage, "", "kafka.brokers"},
+		"show says what check finds": {nil, []string{"config", "show", "--brokers", "nonsense"}, exitOK, "- nonsense", "kafka.brokers"},
+		"check warns":                {[]string{"FRAZIL_CREDENTIALS__LIFETIME=2m"}, []string{"config", "check", "--brokers", "a:1"}, exitOK, "usable", "warning: credentials.lifetime"},
+		"a tool":                     {nil, []string{"inspect", "no-name"}, exitFailure, "", "inspect no-name"},
 	} {
 		code, out, errs := call(t, c.environ, c.args...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) {

@@ -12,6 +12,7 @@ import (
 	"github.com/frazil-io/frazil/libs/chainstore/redisstore"
 	"github.com/frazil-io/frazil/libs/config"
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/fsys"
 )
 
 // Kinds of state.
@@ -89,10 +90,11 @@ const (
 
 // state opens the store of dedup, which is closed at the end, or answers the one that the caller has opened.
 func (a *assembly) state(ctx context.Context, log *slog.Logger) (chainstore.Store, error) {
-	if a.store != nil {
-		return a.store, nil
+	if a.given.Store != nil {
+		return a.given.Store, nil
 	}
 	if a.cfg.State.Kind == StateEmbedded {
+		makeRoom(fsys.OS(), a.cfg.DataDir, a.cfg.dir("cache"), log)
 		store, err := diskstore.Open(a.cfg.dir("state"), log)
 		if err != nil {
 			return nil, fmt.Errorf("data directory %s (one process at a time may use it): %w", a.cfg.DataDir, err)
