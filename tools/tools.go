@@ -5,6 +5,7 @@ package tools
 
 import (
 	"github.com/frazil-io/frazil/tools/command"
+	"github.com/frazil-io/frazil/tools/drain"
 	"github.com/frazil-io/frazil/tools/inspect"
 	"github.com/frazil-io/frazil/tools/lint"
 	"github.com/frazil-io/frazil/tools/probe"
@@ -14,5 +15,5 @@ import (
 
 // Commands answers all commands, sorted by name.
 func Commands() []command.Command {
-	return []command.Command{inspect.Command(), lint.Command(), probe.Command(), readers.Command(), tag.Command()}
+	return []command.Command{drain.Command(), inspect.Command(), lint.Command(), probe.Command(), readers.Command(), tag.Command()}
 }

@@ -163,7 +163,7 @@ func Run(ctx context.Context, cat Catalog, cfg Config) (*Report, error) {
 	d := &drainer{cat: cat, cfg: cfg, report: &Report{Branch: cfg.Branch, Snapshots: []int64{}}}
 	err := d.run(ctx)
 	d.report.BytesRead = d.read.Load()
-	d.report.RowsScanned = d.rows.Load()
+	d.report.RowsScanned, d.report.DataFilesScanned = d.rows.Load(), d.files.Load()
 	return d.report, err
 }
 

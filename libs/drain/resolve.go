@@ -26,6 +26,7 @@ type drainer struct {
 	keys           keyTable
 	read           atomic.Int64 // bytes of data and delete files
 	rows           atomic.Int64
+	files          atomic.Int64 // data files opened, repeated passes counted
 }
 
 // keyCapacity answers how many delete keys are held at once.
@@ -303,6 +304,7 @@ func (s *scanner) scan(ctx context.Context, t *target, found *positions) error {
 	if len(apply) == 0 {
 		return nil
 	}
+	s.d.files.Add(1)
 	hits := roaring.New()
 	o := datafile.Options{Names: s.p.keys.names, Skip: func(g datafile.Group) bool { return !s.mayTouch(g, apply) }}
 	err = s.d.readFile(ctx, s.p.head.table.Store, t.path, t.format, func(src datafile.Source) error {

@@ -60,6 +60,8 @@ type World struct {
 	Version int
 	Era     int
 
+	location string
+
 	mu   sync.Mutex
 	meta []byte
 	at   string
@@ -75,11 +77,14 @@ type World struct {
 }
 
 // New makes a table without snapshots.
-func New(tb TB, version int) *World {
+func New(tb TB, version int) *World { return NewAt(tb, version, "s3://lake/db/t") }
+
+// NewAt is New at a location.
+func NewAt(tb TB, version int, location string) *World {
 	tb.Helper()
-	w := &World{tb: tb, Lake: NewLake(), Version: version, Rows: map[string][]Row{}}
+	w := &World{tb: tb, Lake: NewLake(), Version: version, location: location, Rows: map[string][]Row{}}
 	w.save(map[string]any{
-		"format-version": version, "table-uuid": "6a9d7cd0-4f5b-4d0a-9b3e-4a5b5c8e2c01", "location": "s3://lake/db/t",
+		"format-version": version, "table-uuid": "6a9d7cd0-4f5b-4d0a-9b3e-4a5b5c8e2c01", "location": location,
 		"last-sequence-number": 0, "last-updated-ms": 1_700_000_000_000, "last-column-id": Extra,
 		"schemas": []any{Schema(0, version)}, "current-schema-id": 0, "partition-specs": Specs(), "default-spec-id": 0,
 		"last-partition-id": 1001, "sort-orders": []any{map[string]any{"order-id": 0, "fields": []any{}}}, "default-sort-order-id": 0,
@@ -98,7 +103,7 @@ func (w *World) save(m map[string]any) {
 		w.tb.Fatal(err)
 	}
 	w.n++
-	w.meta, w.at = text, fmt.Sprintf("s3://lake/db/t/metadata/%05d-a.metadata.json", w.n)
+	w.meta, w.at = text, fmt.Sprintf("%s/metadata/%05d-a.metadata.json", w.location, w.n)
 	w.Lake.Put(w.at, text)
 }
 
@@ -200,7 +205,7 @@ func (w *World) apply(t *drain.Table, c *icebergcommit.Commit) error {
 	}
 	w.n++
 	w.Commits++
-	w.meta, w.at = text, fmt.Sprintf("s3://lake/db/t/metadata/%05d-b.metadata.json", w.n)
+	w.meta, w.at = text, fmt.Sprintf("%s/metadata/%05d-b.metadata.json", w.location, w.n)
 	w.Lake.Put(w.at, text)
 	return nil
 }
@@ -268,7 +273,7 @@ func (w *World) Write(branch, operation string, add []File, remove ...string) {
 		}
 	}
 	c.add(add)
-	at := fmt.Sprintf("s3://lake/db/t/metadata/snap-%d.avro", id)
+	at := fmt.Sprintf("%s/metadata/snap-%d.avro", w.location, id)
 	snapshot["manifest-list"] = at
 	var buf bytes.Buffer
 	if err := iceberg.WriteManifestList(w.Version, &buf, id, parent, &seq, t.NextRowID, c.out); err != nil {
@@ -358,7 +363,7 @@ func (c *commit) manifest(spec int, content iceberg.ManifestContent, fill func(*
 	if err := w.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	at := fmt.Sprintf("s3://lake/db/t/metadata/%d-m%d.avro", c.id, c.n)
+	at := fmt.Sprintf("%s/metadata/%d-m%d.avro", c.w.location, c.id, c.n)
 	c.n++
 	m, err := w.ToManifestFile(at, int64(buf.Len()))
 	if err != nil {
@@ -424,7 +429,7 @@ func (w *World) Path(suffix string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
-	return fmt.Sprintf("s3://lake/db/t/data/f%05d%s", w.n, suffix)
+	return fmt.Sprintf("%s/data/f%05d%s", w.location, w.n, suffix)
 }
 
 // Options of a file.
