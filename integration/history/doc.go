@@ -1,4 +1,23 @@
-// Package history runs random histories of a topic through the whole product, in one process over a broker that
-// speaks Kafka's protocol, and judges every answer by a plain fold of what was produced: at every cut, the live
-// rows are the fold, whatever chunk and block sizes, dialects, transactions, restarts and re-creations come between.
+// Package history runs random programs against the whole product and judges every answer by a plain fold of what was
+// produced. A program is a configuration and steps: records, transactions, reads of any snapshot, tags, and whatever
+// happens to processes, to their state, and to the topic. It is a text: one that fails is printed with its seed, shrunk,
+// written to a file, and can be run again. The product is behind an interface: processes within the test over a state
+// in memory here, and processes of their own over a disk or Redis in integration/soak.
+//
+// Rows are never wrong: what is read is the fold at its cut, or an error that is allowed in that situation. These are:
+//
+//   - 503 from a load or a read, at any time: the client comes back, and has an answer within 90 s.
+//   - A load shows fewer records than there are for a while, never for good. Where partitions were added it shows the
+//     last cut for good and says so. It may show the topic before, for a moment, after that was created anew.
+//   - A snapshot that was seen is not listed any more: its retention is over and no tag has it; Kafka has passed its
+//     start; or the state was rolled back after it was seen. A tag goes only for the last two reasons.
+//   - 404 NoSuchKey for a file of a snapshot that is not listed any more, or whose start Kafka has passed, or of a
+//     topic that was deleted. For the last it is a must.
+//   - 404 NoSuchKey twice for files of a snapshot without a tag that is listed: it may be dropped, or its files may be
+//     cut, between the load and the read. With the third load it must be readable.
+//   - 400 for a tag on a snapshot that is not listed.
+//   - What another replica has set or dropped is known once the ends have moved.
+//   - A new state epoch only after the topic was created anew or the state was rolled back.
+//
+// Everything else fails the program.
 package history

@@ -48,6 +48,8 @@ const (
 	DieAfter Trap = "die-after"
 	// Pause: it stops before the write and goes on with it when it is resumed.
 	Pause Trap = "pause"
+	// Stall is Pause, before a compare-and-set: other writes are not counted.
+	Stall Trap = "stall"
 	// Refuse: the write fails and the process goes on.
 	Refuse Trap = "refuse"
 	// LoseReply: the write is done, the process goes on and takes it for failed.
@@ -111,8 +113,20 @@ func (g *Gate) Kill() {
 	g.Resume()
 }
 
+// call is a kind of call of the store.
+type call int
+
+const (
+	reading call = iota
+	writing
+	setting
+)
+
+// counts reports whether a trap counts a call.
+func (t Trap) counts(c call) bool { return c == setting || c == writing && t != Stall }
+
 // enter waits while the process is paused, and says what becomes of a call.
-func (g *Gate) enter(write bool) (t Trap, err error) {
+func (g *Gate) enter(c call) (t Trap, err error) {
 	for {
 		g.mu.Lock()
 		if g.dead {
@@ -120,12 +134,12 @@ func (g *Gate) enter(write bool) (t Trap, err error) {
 			return "", errDead()
 		}
 		wait := g.paused
-		if wait == nil && write && g.left > 0 {
+		if wait == nil && g.left > 0 && g.trap.counts(c) {
 			if g.left--; g.left == 0 {
 				t = g.trap
 				close(g.sprung)
 				g.dead = t == DieBefore || t == DieAfter
-				if t == Pause {
+				if t == Pause || t == Stall {
 					g.paused = make(chan struct{})
 					wait = g.paused
 				}
@@ -142,8 +156,8 @@ func (g *Gate) enter(write bool) (t Trap, err error) {
 func errDead() error { return fmt.Errorf("the process has ended: %w", fault.ErrUnavailable) }
 
 // write does a write as the trap wants it.
-func (g *Gate) write(do func(*memstore.Store) error) error {
-	t, err := g.enter(true)
+func (g *Gate) write(c call, do func(*memstore.Store) error) error {
+	t, err := g.enter(c)
 	if err != nil {
 		return err
 	}
@@ -159,7 +173,7 @@ func (g *Gate) write(do func(*memstore.Store) error) error {
 
 // Get implements chainstore.Store.
 func (g *Gate) Get(ctx context.Context, key string) ([]byte, chainstore.Version, error) {
-	if _, err := g.enter(false); err != nil {
+	if _, err := g.enter(reading); err != nil {
 		return nil, 0, err
 	}
 	return g.state.now.Load().Get(ctx, key)
@@ -167,7 +181,7 @@ func (g *Gate) Get(ctx context.Context, key string) ([]byte, chainstore.Version,
 
 // CompareAndSet implements chainstore.Store.
 func (g *Gate) CompareAndSet(ctx context.Context, key string, old chainstore.Version, value []byte) (v chainstore.Version, err error) {
-	err = g.write(func(s *memstore.Store) (err error) {
+	err = g.write(setting, func(s *memstore.Store) (err error) {
 		v, err = s.CompareAndSet(ctx, key, old, value)
 		return err
 	})
@@ -179,7 +193,7 @@ func (g *Gate) CompareAndSet(ctx context.Context, key string, old chainstore.Ver
 
 // List implements chainstore.Store.
 func (g *Gate) List(ctx context.Context, prefix string) ([]string, error) {
-	if _, err := g.enter(false); err != nil {
+	if _, err := g.enter(reading); err != nil {
 		return nil, err
 	}
 	return g.state.now.Load().List(ctx, prefix)
@@ -187,12 +201,12 @@ func (g *Gate) List(ctx context.Context, prefix string) ([]string, error) {
 
 // PutBlob implements chainstore.Store.
 func (g *Gate) PutBlob(ctx context.Context, name string, value []byte) error {
-	return g.write(func(s *memstore.Store) error { return s.PutBlob(ctx, name, value) })
+	return g.write(writing, func(s *memstore.Store) error { return s.PutBlob(ctx, name, value) })
 }
 
 // GetBlob implements chainstore.Store.
 func (g *Gate) GetBlob(ctx context.Context, name string) ([]byte, error) {
-	if _, err := g.enter(false); err != nil {
+	if _, err := g.enter(reading); err != nil {
 		return nil, err
 	}
 	return g.state.now.Load().GetBlob(ctx, name)
@@ -201,12 +215,12 @@ func (g *Gate) GetBlob(ctx context.Context, name string) ([]byte, error) {
 // DeleteBlob implements chainstore.Store.
 func (g *Gate) DeleteBlob(ctx context.Context, name string) error {
 	g.state.collected.Add(1)
-	return g.write(func(s *memstore.Store) error { return s.DeleteBlob(ctx, name) })
+	return g.write(writing, func(s *memstore.Store) error { return s.DeleteBlob(ctx, name) })
 }
 
 // ListBlobs implements chainstore.Store.
 func (g *Gate) ListBlobs(ctx context.Context, prefix string) ([]string, error) {
-	if _, err := g.enter(false); err != nil {
+	if _, err := g.enter(reading); err != nil {
 		return nil, err
 	}
 	return g.state.now.Load().ListBlobs(ctx, prefix)

@@ -1,0 +1,324 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/frazil-io/frazil/integration/inprocess"
+	"github.com/frazil-io/frazil/integration/oracle"
+	"github.com/frazil-io/frazil/integration/readback"
+)
+
+// longestStall is the longest retention that a stalled process is held for.
+const longestStall = time.Second
+
+// foldRounds is how many cuts are published in the hope that the process folds something.
+const foldRounds = 6
+
+// disturb is what happens to the product and its topic.
+func (w *world) disturb(s Step) error {
+	switch s.Word {
+	case "evict":
+		return w.evict(w.some(s.Number(0)))
+	case "loseruns":
+		i := w.some(s.Number(0))
+		return w.between(i, w.Stop, func() error { return os.RemoveAll(filepath.Join(w.Config(i).DataDir, "runs")) })
+	case "restart":
+		return w.between(w.some(s.Number(0)), w.Stop, nil)
+	case "kill":
+		return w.kill(w.some(s.Number(0)), time.Duration(s.Number(1))*time.Millisecond, s.Number(2), s.Number(3))
+	case "trap":
+		return w.trap(s.Text(0), int(s.Number(1)), w.some(s.Number(2)), s.Number(3), s.Number(4))
+	case "resume":
+		w.Resume()
+	case "replicas":
+		return w.replicas(int(s.Number(0)))
+	case "rollback":
+		return w.rollBack(int(s.Number(0)), s.Text(1))
+	case "logstart":
+		return w.moveStart(int(s.Number(0))%w.partitions, int64(s.Number(1)))
+	case "recreate":
+		return w.recreate(s.Number(0), s.Number(1))
+	case "addparts":
+		_, err := kadm.NewClient(w.plain).CreatePartitions(w.ctx, int(max(1, s.Number(0))), Topic)
+		w.grown = true
+		return err
+	}
+	return nil
+}
+
+// between ends a process, does something, and starts it again. What it knew is forgotten.
+func (w *world) between(i int, end func(int) error, do func() error) error {
+	if err := end(i); err != nil {
+		return fail("stop", "the process ended with %v", err)
+	}
+	delete(w.unsettled, i)
+	if do != nil {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return must("start", w.Start(w.ctx, i))
+}
+
+func (w *world) killed(i int) error {
+	return w.between(i, func(i int) error { w.Kill(i); return nil }, nil)
+}
+
+// fold publishes cuts until marks were folded. Without a key that comes again there may be nothing to fold.
+func (w *world) fold() error {
+	if w.empty() || w.grown {
+		return nil
+	}
+	i := w.some(0)
+	before := metric(w.Config(i), "frazil_dedup_fold_passes")
+	for round := range uint64(foldRounds) {
+		if err := w.write(w.plain, 4, round, true); err != nil {
+			return err
+		}
+		if err := w.load("v3", i); err != nil {
+			return err
+		}
+		if metric(w.Config(i), "frazil_dedup_fold_passes") > before {
+			w.steps["folded"]++
+			return nil
+		}
+	}
+	return nil
+}
+
+// evict removes the encoded row groups from under the running process.
+func (w *world) evict(i int) error {
+	return filepath.WalkDir(filepath.Join(w.Config(i).DataDir, "cache"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			err = os.Remove(path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the process was faster
+		}
+		return err
+	})
+}
+
+// busy lets a process work on what is new until it shows all of it, or over is closed. The answer is closed when no
+// request is under way.
+func (w *world) busy(ctx context.Context, i int) (done <-chan struct{}) {
+	client, want, idle := w.catalog(i, "v2"), slices.Clone(w.ends), make(chan struct{})
+	go func() {
+		defer close(idle)
+		for range 20 {
+			t, err := client.Load(ctx, table)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil && shows(t, want) {
+				return
+			}
+		}
+	}()
+	return idle
+}
+
+func shows(t *readback.Table, want []int64) bool {
+	s, err := t.Snapshot(0)
+	if err != nil {
+		return false
+	}
+	have, err := oracle.Ends(s, len(want))
+	return err == nil && slices.Equal(have, want)
+}
+
+// kill ends a process while it works on new records.
+func (w *world) kill(i int, after time.Duration, n, seed uint64) error {
+	if err := w.write(w.plain, n, seed, true); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	idle := w.busy(ctx, i)
+	select {
+	case <-time.After(after):
+	case <-idle:
+	}
+	err := w.killed(i)
+	cancel()
+	<-idle
+	return err
+}
+
+// trap lets something happen to a process at one of its next writes to the state, while it works on new records.
+func (w *world) trap(what string, nth, i int, n, seed uint64) error {
+	stall := what == string(inprocess.Stall)
+	if (what == string(inprocess.Pause) || stall) && w.answering() < 2 {
+		return nil // somebody must answer
+	}
+	if err := w.write(w.plain, n, seed, true); err != nil {
+		return err
+	}
+	sprung := w.Trap(i, what, nth)
+	if sprung == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	idle := w.busy(ctx, i)
+	hit := false
+	select {
+	case <-sprung:
+		hit = true
+	case <-idle:
+		w.Disarm(i)
+		select {
+		case <-sprung:
+			hit = true
+		default:
+		}
+	}
+	if hit {
+		w.traps[what]++
+	}
+	var err error
+	if hit && (what == string(inprocess.DieBefore) || what == string(inprocess.DieAfter)) {
+		err = w.killed(i)
+		cancel()
+	}
+	if hit && what == string(inprocess.Pause) {
+		cancel()
+	}
+	if hit && stall && w.retention <= longestStall {
+		// So long that others collect what nothing names.
+		select {
+		case <-time.After(w.retention + w.retention/2):
+		case <-w.ctx.Done():
+		}
+	}
+	if stall {
+		w.Resume()
+	}
+	<-idle
+	return err
+}
+
+func (w *world) answering() (n int) {
+	for i := range w.Most() {
+		if w.Answers(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// replicas starts and stops processes until there are so many.
+func (w *world) replicas(n int) error {
+	w.Resume()
+	for i := range w.Most() {
+		if i < max(1, n) {
+			if err := w.Start(w.ctx, i); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.Stop(i); err != nil {
+			return fail("stop", "the process ended with %v", err)
+		}
+		delete(w.unsettled, i)
+	}
+	return nil
+}
+
+// rollBack makes the state what it was some loads ago, as a failover to a replica that lags behind does. The
+// processes that go on know better; the others are started anew.
+func (w *world) rollBack(ago int, who string) error {
+	if len(w.images) == 0 || w.grown {
+		return nil
+	}
+	w.Resume()
+	var run, anew []int
+	for i := range w.Most() {
+		if w.Answers(i) {
+			run = append(run, i)
+		}
+	}
+	switch who {
+	case "none":
+		anew = run
+	case "one":
+		anew = run[1:]
+	}
+	for _, i := range anew {
+		if err := w.Stop(i); err != nil {
+			return fail("stop", "the process ended with %v", err)
+		}
+		delete(w.unsettled, i)
+	}
+	at := max(0, len(w.images)-1-ago)
+	w.RollBack(w.images[at])
+	w.images = w.images[:at+1]
+	for _, i := range run[:len(run)-len(anew)] {
+		w.unsettled[i] = true
+	}
+	for _, c := range w.cuts {
+		c.risky = true
+	}
+	w.location = ""
+	for _, i := range anew {
+		if err := w.Start(w.ctx, i); err != nil {
+			return err
+		}
+	}
+	return w.nudge()
+}
+
+// moveStart removes a share of a log, in thousandths.
+func (w *world) moveStart(p int, share int64) error {
+	at := w.logStarts[p] + (w.ends[p]-w.logStarts[p])*share/1000
+	if at == w.logStarts[p] {
+		return nil
+	}
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(Topic, int32(p), at, -1)
+	res, err := kadm.NewClient(w.plain).DeleteRecords(w.ctx, offsets)
+	if err == nil {
+		err = res.Error()
+	}
+	w.logStarts[p] = at
+	return err
+}
+
+// recreate deletes the topic and makes it anew: the tables of the one before are refused, in words.
+func (w *world) recreate(n, seed uint64) error {
+	w.Resume() // whoever is late here comes to a topic that is gone
+	old := w.held
+	if _, err := kadm.NewClient(w.plain).DeleteTopic(w.ctx, Topic); err != nil {
+		return err
+	}
+	w.plain.PurgeTopicsFromClient(Topic)
+	w.txn.PurgeTopicsFromClient(Topic)
+	if err := w.create(); err != nil {
+		return err
+	}
+	if err := w.write(w.plain, max(1, n), seed, true); err != nil || w.empty() {
+		return err
+	}
+	for i := range w.Most() {
+		if !w.Answers(i) {
+			continue
+		}
+		if err := w.load("v2", i); err != nil {
+			return err
+		}
+	}
+	for _, h := range old {
+		if _, err := w.rows(h.table, 0, w.some(0)); !gone(err) {
+			return fail("old incarnation", "the table of the topic before reads as %v, want 404 NoSuchKey", err)
+		}
+	}
+	return nil
+}
