@@ -28,12 +28,15 @@ type Options struct {
 	Registry string // URL, or empty
 	Auth     string // none or token; empty is the binary's default
 	Config   string // YAML, or empty
+	// OpenFiles is how many files the process may have open (ulimit -n); 0 is this process's own limit.
+	OpenFiles int
 }
 
 // Frazil is a running gateway. Stop or Kill it and Start it again: it keeps its addresses and its data.
 type Frazil struct {
 	REST    string // base URL of the catalog
 	binary  string
+	files   int // most open ones, or 0
 	dir     string
 	args    []string
 	process *process
@@ -66,7 +69,7 @@ func StartFrazil(t testing.TB, o Options) *Frazil {
 func NewFrazil(t testing.TB, o Options) *Frazil {
 	t.Helper()
 	rest, s3 := freeport.Address(t), freeport.Address(t)
-	f := &Frazil{REST: "http://" + rest, binary: Binary(t), dir: t.TempDir()}
+	f := &Frazil{REST: "http://" + rest, binary: Binary(t), files: o.OpenFiles, dir: t.TempDir()}
 	f.args = []string{"up", "--brokers", o.Brokers, "--data-dir", filepath.Join(f.dir, "data"), "--rest-listen", rest, "--s3-listen", s3}
 	if o.Registry != "" {
 		f.args = append(f.args, "--registry", o.Registry)
@@ -110,6 +113,10 @@ func (f *Frazil) Await(t testing.TB, path string) {
 func (f *Frazil) Launch(t testing.TB) {
 	t.Helper()
 	cmd := exec.Command(f.binary, f.args...)
+	if f.files > 0 {
+		limited := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, f.files)
+		cmd = exec.Command("sh", append([]string{"-c", limited, f.binary}, f.args...)...)
+	}
 	// FRAZIL_… in the environment is configuration: the tests' own variables are not the gateway's.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
 	f.process = start(t, "frazil", f.dir, cmd)

@@ -406,24 +406,33 @@ func TestTwoDedupsAdvanceOneTable(t *testing.T) {
 // metric is a sum over all labels.
 func metric(t *testing.T, p *process, name string) float64 {
 	t.Helper()
-	resp, err := http.Get("http://" + p.health + "/metrics")
+	v, err := sum("http://"+p.health, name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return v
+}
+
+// sum is the sum of a metric over all labels, as a process shows it.
+func sum(base, name string) (float64, error) {
+	resp, err := http.Get(base + "/metrics")
+	if err != nil {
+		return 0, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	sum := 0.0
 	for line := range strings.Lines(string(body)) {
 		if strings.HasPrefix(line, name) {
 			var v float64
 			if _, err := fmt.Sscan(line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:], &v); err != nil {
-				t.Fatalf("%s: %v", line, err)
+				return 0, fmt.Errorf("%s: %w", line, err)
 			}
 			sum += v
 		}
 	}
-	return sum
+	return sum, nil
 }
