@@ -3,6 +3,7 @@ package kafkalog
 
 import (
 	"context"
+	"time"
 
 	"github.com/frazil-io/frazil/libs/kafkapos"
 )
@@ -52,6 +53,14 @@ type Metadata interface {
 	Ends(ctx context.Context, topic Topic) (map[kafkapos.Partition]Ends, error)
 	// Config answers a topic's configuration.
 	Config(ctx context.Context, name string) (TopicConfig, error)
+}
+
+// TimeIndex is what a door has beside Metadata that can find offsets by time. Safe for concurrent use. Errors as of
+// Metadata.Ends.
+type TimeIndex interface {
+	// OffsetsAt answers, by partition, an offset below which every event is older than at, at a precision of one
+	// millisecond; -1: every event of the log is. A partition that does not answer is left out.
+	OffsetsAt(ctx context.Context, topic Topic, at time.Time) (map[kafkapos.Partition]kafkapos.Offset, error)
 }
 
 // Record is one committed data record. Key, Value and Headers alias the reader's buffers: they are valid until

@@ -153,7 +153,7 @@ type Placed struct {
 // Tail is the end of a file of declared bytes: column indexes, offset indexes, zeros up to the bound that
 // FileBase and TailBytes state, footer, its length and the magic. It begins at declared minus that bound, whatever
 // the row groups' places, so that it begins right behind the last row group when declared is exactly
-// FileBase plus all SizeBytes and TailBytes. groups are by ascending offset; there is at least one.
+// FileBase plus all SizeBytes and TailBytes. groups are by ascending offset; without one the file has no rows.
 // fault.ErrInvalid: more row groups, rows or bytes than a file may have.
 func (e *Encoder) Tail(groups []Placed, declared int64) (tail []byte, err error) {
 	size := e.TailSize(groups)

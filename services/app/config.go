@@ -44,6 +44,11 @@ type Config struct {
 	// OnBadRecord says what a record that cannot be decoded does to its table: fail stops it at the last good
 	// snapshot, skip makes no row of it. Default fail.
 	OnBadRecord string `yaml:"on_bad_record"`
+	// Plan says when a table's history is read: eager reads all of it before the first snapshot, lazy publishes at once
+	// and reads as far down as queries go. Default eager.
+	Plan string `yaml:"plan"`
+	// Room is the size that data files of lazy tables declare while nobody has read them. Default 1GiB.
+	Room config.Size `yaml:"lazy_room"`
 	// RetentionMarginPercent is how far, in percent of the log and by at most one block, a table starts above
 	// Kafka's log start where retention moves that. Default 10.
 	RetentionMarginPercent int `yaml:"retention_margin_percent"`
@@ -223,6 +228,7 @@ func Default() Config {
 		Memory: MemoryConfig{MaxBytes: m.Memory.MaxBytes},
 		Slots:  m.Slots, BuildTimeout: m.BuildTimeout,
 		OnBadRecord: d.OnBadRecord, RetentionMarginPercent: d.RetentionMarginPercent,
+		Plan: d.Plan, Room: config.Size(d.RoomBytes),
 		Dedup: DedupConfig{
 			Parallel: d.Parallel, OpenRuns: d.OpenRuns, BadRecordRetry: d.BadRecordRetry, CollectEvery: d.CollectEvery,
 			Fold: d.Fold,
@@ -376,7 +382,7 @@ func loopback(target string) bool {
 // listens, keeps its files, finds its peers, and how much it may use.
 func (c Config) shared() Config {
 	s := Config{Namespace: c.Namespace, Topics: c.Topics, Freshness: c.Freshness, Tables: c.Tables, Snapshots: c.Snapshots,
-		OnBadRecord: c.OnBadRecord, RetentionMarginPercent: c.RetentionMarginPercent}
+		OnBadRecord: c.OnBadRecord, RetentionMarginPercent: c.RetentionMarginPercent, Plan: c.Plan, Room: c.Room}
 	s.S3.Bucket = c.S3.Bucket
 	return s
 }

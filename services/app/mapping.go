@@ -22,8 +22,12 @@ func (c Config) catalog() catalog.Config {
 	own.Cache.MetadataMaxBytes = int64(c.Cache.MetadataMaxBytes)
 	own.ListedSnapshots = c.Snapshots.Listed
 	own.Tables = make(map[string]catalog.TableConfig, len(c.Tables))
+	own.Lazy = catalog.Lazy{All: c.Plan == dedup.PlanLazy, Except: map[string]bool{}}
 	for topic, t := range c.Tables {
 		own.Tables[topic] = t.Catalog
+		if t.Dedup.Plan != "" && t.Dedup.Plan != c.Plan {
+			own.Lazy.Except[topic] = true
+		}
 	}
 	return own
 }
@@ -41,6 +45,7 @@ func (c Config) dedup() dedup.Config {
 	own := dedup.Default()
 	own.RunDir, own.Bucket = c.dir("runs"), c.S3.Bucket
 	own.OnBadRecord, own.RetentionMarginPercent = c.OnBadRecord, c.RetentionMarginPercent
+	own.Plan, own.RoomBytes = c.Plan, int64(c.Room)
 	own.Snapshots = dedup.SnapshotsConfig{
 		Retention: c.Snapshots.Retention, Dense: c.Snapshots.Dense, Every: c.Snapshots.Every, Listed: c.Snapshots.Listed,
 	}

@@ -24,6 +24,8 @@ type Config struct {
 	Tables    map[string]TableConfig `yaml:"tables"`
 	Freshness FreshnessConfig        `yaml:"freshness"`
 	Cache     CacheConfig            `yaml:"cache"`
+	// Lazy says which tables are published before their history is read. It has no key of its own: dedup's plan does.
+	Lazy Lazy `yaml:"-"`
 	// ListedSnapshots is how many snapshots metadata lists beside the tagged ones. Default 100.
 	ListedSnapshots int `yaml:"listed_snapshots"`
 }

@@ -201,6 +201,12 @@ func (s *Service) advance(ctx context.Context, t *table, o *observation) (answer
 	if p.known && p.topicID == o.topic.ID {
 		wait, known = s.cfg.Freshness.AdvanceWait, p.answer.version
 	}
+	if known == 0 && s.cfg.Lazy.has(t.topic) {
+		// Entries keep the bounds with which they were listed first.
+		if err := s.lookUpTimes(ctx, o); err != nil {
+			return s.unseen(ctx, t, err)
+		}
+	}
 	callCtx, cancel := context.WithTimeout(ctx, wait+advanceGrace)
 	defer cancel()
 	resp, err := s.deps.Dedup.Advance(callCtx, o.request(s.cfg.tableName(t.topic), wait, known))
@@ -245,7 +251,7 @@ func (s *Service) advanced(ctx context.Context, t *table, o *observation, resp *
 	s.keepState(state)
 	a := answer{epoch: state.GetStateEpoch(), version: state.GetVersion()}
 	if ms := resp.GetStaleSinceMillis(); ms != 0 {
-		a.stale = staleness{time.UnixMilli(ms), resp.GetStaleReason()}
+		a.stale = staleness{since: time.UnixMilli(ms), reason: resp.GetStaleReason()}
 	}
 	last := t.view()
 	t.update(func(p *progress) {

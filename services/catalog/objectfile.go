@@ -73,6 +73,7 @@ func (s subject) metadataFile() string {
 	version := strconv.FormatUint(s.state.GetVersion(), 10)
 	h := digest{sha256.New()}
 	h.number(s.state.GetUpdatedMillis())
+	h.text(s.state.GetPlan())
 	h.number(int64(s.state.GetCurrentSchemaId()))
 	h.number(int64(len(s.state.GetSchemasJson())))
 	for _, schema := range s.state.GetSchemasJson() {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -26,12 +27,17 @@ const maxPartitionProperties = 64
 type staleness struct {
 	since  time.Time // zero = it is not
 	reason string
+	// walked is how far a lazy table was read, as properties; nil = there is nothing to say.
+	walked map[string]string
 }
 
 // metadata renders the metadata JSON of the state. What is rendered with the zero staleness and all snapshots is
 // the object that the metadata location names; everything else only travels inline.
 func (s subject) metadata(stale staleness, refsOnly bool) ([]byte, error) {
 	state := s.state
+	if snap := currentSnapshot(state); snap != nil && !s.shows(snap) {
+		return nil, s.refused()
+	}
 	listed := s.listed(refsOnly)
 	m := iceberg.Metadata{
 		FormatVersion: s.formatVersion(), UUID: s.uuid().String(), Location: s.location(),
@@ -67,7 +73,7 @@ func (s subject) listed(refsOnly bool) []*dedupv1.Snapshot {
 	}
 	var out []*dedupv1.Snapshot
 	for i, snap := range all {
-		if i >= len(all)-newest || tagged[snap.GetId()] {
+		if (i >= len(all)-newest || tagged[snap.GetId()]) && s.shows(snap) {
 			out = append(out, snap)
 		}
 	}
@@ -78,8 +84,9 @@ func (s subject) properties(stale staleness) map[string]string {
 	p := map[string]string{
 		"frazil.topic":       s.state.GetTopic().GetTopic(),
 		"frazil.state-epoch": s.table.Epoch,
-		"frazil.plan":        "eager",
+		"frazil.plan":        s.state.GetPlan(),
 	}
+	maps.Copy(p, stale.walked)
 	if !stale.since.IsZero() {
 		p["frazil.stale-since"] = stale.since.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 		p["frazil.stale-reason"] = stale.reason
@@ -200,7 +207,17 @@ func (s subject) addEntry(e *dedupv1.ManifestEntry, data, deletes *iceberg.Manif
 }
 
 // sizeDeletes states the length of a delete file that nobody has composed yet: it follows from the counts.
-func (s subject) sizeDeletes(f *iceberg.File, d *dedupv1.DeleteEntry, rows int64) error {
+func (s subject) sizeDeletes(f *iceberg.File, d *dedupv1.DeleteEntry, rows int64) (err error) {
+	if room := d.GetRoomPositions(); room > 0 {
+		if s.dialect == objectname.V3 || d.GetCardinality() < 1 || room > rows {
+			return fmt.Errorf("%w: %d positions in a room of %d", fault.ErrCorrupt, d.GetCardinality(), room)
+		}
+		f.Format = iceberg.Parquet
+		if f.Size, err = posdelete.Length(room, len(f.ReferencedDataFile)); err != nil {
+			return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
+		}
+		return nil
+	}
 	shape, err := puffin.Length(d.GetContainerCardinalities(), len(f.ReferencedDataFile))
 	if err != nil {
 		return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)

@@ -234,7 +234,8 @@ func (s *Service) loadTable(ctx context.Context, req *catalogv1.LoadTableRequest
 	if req.GetKnownMetadataLocation() == resp.GetMetadataLocation() {
 		return resp, "unchanged", nil
 	}
-	if stale.since.IsZero() && !req.GetRefsOnly() {
+	stale.walked = s.walked(ctx, state)
+	if stale.since.IsZero() && stale.walked == nil && !req.GetRefsOnly() {
 		resp.MetadataJson, err = s.metadataObject(ctx, sub, object)
 	} else {
 		resp.MetadataJson, err = sub.metadata(stale, req.GetRefsOnly())

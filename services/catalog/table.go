@@ -33,6 +33,7 @@ type observation struct {
 	topic     kafkalog.Topic
 	logs      []logView
 	config    kafkalog.TopicConfig
+	times     map[kafkapos.Partition][]timeMark // ascending; nil: not looked up
 }
 
 func (o *observation) request(table string, wait time.Duration, known uint64) *dedupv1.AdvanceRequest {
@@ -44,7 +45,7 @@ func (o *observation) request(table string, wait time.Duration, known uint64) *d
 	for _, l := range o.logs {
 		req.Logs = append(req.Logs, &dedupv1.LogState{
 			Partition: int32(l.partition), LogStartOffset: int64(l.start), End: int64(l.end),
-			LeaderEpoch: int32(l.leaderEpoch), Offline: l.offline,
+			LeaderEpoch: int32(l.leaderEpoch), Offline: l.offline, Times: o.wireTimes(l),
 		})
 	}
 	return req

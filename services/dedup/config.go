@@ -19,6 +19,17 @@ const (
 	BadRecordSkip = "skip"
 )
 
+// When a table's first walk is done.
+const (
+	// PlanEager walks all logs before the first snapshot is published.
+	PlanEager = "eager"
+	// PlanLazy publishes at once, and walks as far down as somebody reads.
+	PlanLazy = "lazy"
+)
+
+// Bounds of the room of a file that nobody has read, bytes.
+const minRoom, maxRoom = 1 << 20, 1 << 40
+
 // Bounds of chunk and block sizes, log2 of offsets.
 const (
 	minChunkLog2, maxChunkLog2 = 2, 22
@@ -33,6 +44,11 @@ type Config struct {
 	Bucket string `yaml:"bucket"`
 	// OnBadRecord is "fail" or "skip". Default "fail".
 	OnBadRecord string `yaml:"on_bad_record"`
+	// Plan is "eager" or "lazy". Default "eager".
+	Plan string `yaml:"plan"`
+	// RoomBytes is the size that data files of lazy tables declare while nobody has read them. A file that needs more
+	// is answered 404 once, and has its exact size in the next snapshot. Default 1 GiB.
+	RoomBytes int64 `yaml:"lazy_room"`
 	// Tables by topic. All keys are optional.
 	Tables    map[string]TableConfig `yaml:"tables"`
 	Snapshots SnapshotsConfig        `yaml:"snapshots"`
@@ -81,6 +97,8 @@ type TableConfig struct {
 }
 
 // SnapshotsConfig says how long the past can be read.
+	// Plan of this topic. It may be changed at any time.
+	Plan string `yaml:"plan"`
 type SnapshotsConfig struct {
 	// Retention is how long a snapshot is kept. Default 1 h.
 	Retention time.Duration `yaml:"retention"`
@@ -95,7 +113,7 @@ type SnapshotsConfig struct {
 // Default is the configuration without a run directory.
 func Default() Config {
 	return Config{
-		Bucket: "frazil", OnBadRecord: BadRecordFail,
+		Bucket: "frazil", OnBadRecord: BadRecordFail, Plan: PlanEager, RoomBytes: 1 << 30,
 		Snapshots:              SnapshotsConfig{Retention: time.Hour, Dense: 10 * time.Minute, Every: time.Minute, Listed: 100},
 		RetentionMarginPercent: 10, ChunksPerGroup: 256, Parallel: runtime.GOMAXPROCS(0), Waiting: 1024, OpenRuns: 256,
 		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
@@ -117,6 +135,10 @@ func (c Config) Validate() (warnings []error, err error) {
 	s := c.Snapshots
 	bad(s.Retention <= 0 || s.Dense < 0 || s.Every <= 0 || s.Listed < 1, "snapshots: retention, every and listed must be above 0")
 	bad(c.RetentionMarginPercent < 0 || c.RetentionMarginPercent > 100, "retention_margin_percent %d: 0 to 100", c.RetentionMarginPercent)
+	bad(!isPlan(c.Plan), "plan %q: eager or lazy", c.Plan)
+	bad(c.Plan == PlanLazy && c.OnBadRecord == BadRecordFail,
+		"plan: lazy needs on_bad_record: skip: a snapshot that is published before its records are read cannot be stopped by one of them")
+	bad(c.RoomBytes < minRoom || c.RoomBytes > maxRoom, "lazy_room: %d bytes, it must be 1MiB to 1TiB", c.RoomBytes)
 	bad(c.ChunksPerGroup < 1 || c.Parallel < 1 || c.Waiting < 1 || c.OpenRuns < 1, "chunks_per_group, parallel, waiting and open_runs must be above 0")
 	bad(c.StateCacheBytes < 0 || c.DeleteCacheBytes < 0, "state_cache_bytes and delete_cache_bytes must not be negative")
 	bad(c.CollectEvery <= 0, "collect_every must be above 0")
@@ -131,6 +153,9 @@ func (c Config) Validate() (warnings []error, err error) {
 	}
 	return nil, errors.Join(errs...)
 }
+		bad(t.Plan != "" && !isPlan(t.Plan), "tables.%s.plan %q: eager or lazy", topic, t.Plan)
+		bad(c.lazy(topic) && !c.skips(topic) && (t.Plan != "" || t.OnBadRecord != ""),
+			"tables.%s has plan lazy, which needs tables.%s.on_bad_record: skip", topic, topic)
 
 func isPolicy(s string) bool { return s == BadRecordFail || s == BadRecordSkip }
 
@@ -141,3 +166,15 @@ func (c Config) skips(topic string) bool {
 	}
 	return c.OnBadRecord == BadRecordSkip
 }
+
+func isPlan(s string) bool { return s == PlanEager || s == PlanLazy }
+
+// plan answers when the first walk of a topic's table is done.
+func (c Config) plan(topic string) string {
+	if p := c.Tables[topic].Plan; p != "" {
+		return p
+	}
+	return c.Plan
+}
+
+func (c Config) lazy(topic string) bool { return c.plan(topic) == PlanLazy }

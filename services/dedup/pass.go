@@ -34,6 +34,9 @@ func (s *Service) pass(ctx context.Context, t *table) (outcome, error) {
 	}
 	if out.behind == nil {
 		t.settle(in, out.rec, s.deps.Clock())
+		if s.roomy(ctx, out.rec) {
+			t.unsettle() // walks change what the next cut shows
+		}
 		return out, nil
 	}
 	if out.rec == nil {
@@ -61,7 +64,11 @@ func (s *Service) work(ctx context.Context, t *table, in *sighting) (*state.Reco
 	}
 	behind := s.advanceAll(ctx, t, in, rec)
 	// What did advance is shown, whatever stopped the rest.
-	next, err := s.cuts.Cut(ctx, rec, version, in.at)
+	rooms, err := s.rooms(ctx, in, rec)
+	if err != nil {
+		return nil, join(behind, err)
+	}
+	next, err := s.cuts.Cut(ctx, rec, version, in.at, rooms)
 	if err != nil {
 		return nil, join(behind, err)
 	}
@@ -216,7 +223,9 @@ func (s *Service) advanceAll(ctx context.Context, t *table, in *sighting, rec *s
 
 // advanceLog walks a log down to its start, publishes its increments, and records what its files need.
 func (s *Service) advanceLog(ctx context.Context, t *table, in *sighting, spec *advance.Spec) error {
-	w := &worker{s: s, t: t, in: in, spec: spec, now: s.deps.Clock(), ahead: advance.NewAhead(s.walks)}
+	w := &worker{
+		s: s, t: t, in: in, spec: spec, now: s.deps.Clock(), ahead: advance.NewAhead(s.walks), lazy: s.cfg.lazy(in.topic.Name),
+	}
 	defer w.ahead.Close()
 	if err := w.begin(ctx); err != nil {
 		return err
@@ -281,6 +290,7 @@ type worker struct {
 	spec    *advance.Spec
 	now     time.Time
 	ahead   *advance.Ahead
+	lazy    bool  // readers ask for the walk
 	walking bool  // the frontier was above the start when last seen
 	checked bool  // runs were read whole in this pass
 	stopped error // what ended the increments

@@ -65,7 +65,7 @@ func race(t *testing.T, r *rand.Rand) (lost, won int) {
 			}
 			var piece *advance.Piece
 			if x < .3 {
-				piece, err = by.PlanWalk(ctx, spec, v, nil)
+				piece, err = by.PlanWalk(ctx, spec, v, v.Head.Start, nil)
 			} else {
 				piece, err = by.PlanIncrement(ctx, spec, v, v.Head.End+kafkapos.Offset(r.IntN(8)))
 			}

@@ -184,7 +184,7 @@ func (s *Service) tableState(ctx context.Context, rec *state.Record) (*dedupv1.T
 	st := &dedupv1.TableState{
 		Topic: wireTopic(rec.Topic), Table: rec.Table, StateEpoch: rec.Epoch, Version: rec.Version, CheckKey: rec.CheckKey[:],
 		Partitions: rec.Partitions, SchemasJson: rec.Schemas, CurrentSchemaId: int32(len(rec.Schemas) - 1), Tags: map[string]int64{},
-		CreatedMillis: rec.CreatedMs, UpdatedMillis: rec.UpdatedMs,
+		CreatedMillis: rec.CreatedMs, UpdatedMillis: rec.UpdatedMs, Plan: s.cfg.plan(rec.Topic.Name),
 	}
 	for _, t := range rec.Tags {
 		st.Tags[t.Name] = t.ID
@@ -222,7 +222,7 @@ func wireSnapshot(snap *state.Snapshot) *dedupv1.Snapshot {
 		}
 		out.Groups = append(out.Groups, &dedupv1.GroupRef{
 			Name: g.Name, AddedSnapshotId: g.AddedSnapshotID, DataFiles: g.DataFiles, Rows: g.Rows, DeleteFiles: g.DeleteFiles,
-			DeletedRows: g.DeletedRows,
+			DeletedRows: g.DeletedRows, Rooms: g.Rooms,
 		})
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
 	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
 	"github.com/frazil-io/frazil/services/dedup/internal/render"
+	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
 
 // pieceBytes is about the length of one message of a bulk stream.
@@ -41,7 +42,7 @@ func (s *Service) DescribeDataFile(ctx context.Context, req *dedupv1.DescribeDat
 	var groups []*typesv1.RowGroup
 	var schemaID int32
 	err = s.whole(ctx, rec, func() (err error) {
-		groups, schemaID, err = s.deletes.DataFile(ctx, rec, d)
+		groups, schemaID, err = s.describe(ctx, rec, d)
 		return err
 	})
 	if err != nil {
@@ -55,13 +56,28 @@ func (s *Service) DescribeDataFile(ctx context.Context, req *dedupv1.DescribeDat
 
 // ReadDeletes implements dedupv1.DedupServiceServer.
 func (s *Service) ReadDeletes(req *dedupv1.ReadDeletesRequest, stream grpc.ServerStreamingServer[dedupv1.ReadDeletesResponse]) error {
-	object, err := s.deleteObject(stream.Context(), req.GetObjectKey())
-	if err != nil {
-		return err
-	}
 	off, n := req.GetOffset(), req.GetLength()
 	if off < 0 || n < 0 {
 		return fmt.Errorf("read %d bytes at %d: %w", n, off, fault.ErrInvalid)
+	}
+	rec, d, err := s.issuedDeletes(stream.Context(), req.GetObjectKey())
+	if err != nil {
+		return err
+	}
+	if n == 0 && d.Dialect == objectname.V2 && render.IsRoom(d.Data) {
+		// Its size was stated before anything was read: it can be said without reading.
+		size, err := s.deletes.RoomDeletesSize(d.Data)
+		if err != nil {
+			return err
+		}
+		if err := stream.SetHeader(metadata.Pairs(sizeHeader, strconv.FormatInt(size, 10))); err != nil {
+			return err
+		}
+		return stream.SendHeader(nil)
+	}
+	object, err := s.deleteObject(stream.Context(), rec, d)
+	if err != nil {
+		return err
 	}
 	off = min(off, object.Size())
 	n = min(n, object.Size()-off)
@@ -78,25 +94,31 @@ func (s *Service) ReadDeletes(req *dedupv1.ReadDeletesRequest, stream grpc.Serve
 	return w.flush()
 }
 
-// deleteObject answers the delete file of an object key.
-func (s *Service) deleteObject(ctx context.Context, key string) (render.Object, error) {
+// issuedDeletes answers what the key of a delete file names, and the record of its table.
+func (s *Service) issuedDeletes(ctx context.Context, key string) (*state.Record, objectname.Deletes, error) {
 	obj, err := objectname.Parse(key)
 	if err != nil {
-		return nil, err
+		return nil, objectname.Deletes{}, err
 	}
 	d, ok := obj.(objectname.Deletes)
 	if !ok {
-		return nil, fmt.Errorf("%w: not a delete file", fault.ErrNotFound)
+		return nil, objectname.Deletes{}, fmt.Errorf("%w: not a delete file", fault.ErrNotFound)
 	}
 	rec, err := s.resolve(ctx, d.Data.Table.Epoch)
 	if err != nil {
-		return nil, err
+		return nil, objectname.Deletes{}, err
 	}
-	if err := render.Issued(rec, d.Data); err != nil {
-		return nil, err
-	}
-	var out render.Object
+	return rec, d, render.Issued(rec, d.Data)
+}
+
+// deleteObject answers the delete file of an issued name; of a room, when it was walked down to.
+func (s *Service) deleteObject(ctx context.Context, rec *state.Record, d objectname.Deletes) (out render.Object, err error) {
 	err = s.whole(ctx, rec, func() (err error) {
+		if render.IsRoom(d.Data) && d.Dialect == objectname.V2 {
+			if err := s.passed(ctx, rec, d.Data); err != nil {
+				return err
+			}
+		}
 		out, err = s.deletes.Deletes(ctx, rec, d)
 		return err
 	})

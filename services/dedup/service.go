@@ -49,6 +49,9 @@ type Service struct {
 	deletes *render.Renderer
 	garbage *collect.Collector
 	flights *shared.Group[kafkapos.TopicID, outcome]
+	// descents are the walks that readers of lazy tables ask for; recording is what their files need beside.
+	descents  *descents
+	recording *shared.Group[string, struct{}]
 	// slots and walks are the ranges of increments, and of first walks, that are worked on at once: a table whose
 	// first walk takes hours does not keep others from being up to date.
 	slots, walks chan struct{}
@@ -83,12 +86,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deletes: render.New(store, cfg.Bucket, cfg.DeleteCacheBytes, cfg.Parallel),
 		garbage: collect.New(store, dir, cfg.Snapshots.Retention, deps.Clock),
 		flights: shared.New[kafkapos.TopicID, outcome](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
-		slots:   make(chan struct{}, cfg.Parallel),
-		walks:   make(chan struct{}, cfg.Parallel),
-		tidy:    make(chan state.Log, cfg.Waiting),
-		ready:   make(chan struct{}),
-		tables:  map[kafkapos.TopicID]*table{},
+
+		descents:  newDescents(cfg.Waiting),
+		recording: shared.New[string, struct{}](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
+		slots:     make(chan struct{}, cfg.Parallel),
+		walks:     make(chan struct{}, cfg.Parallel),
+		tidy:      make(chan state.Log, cfg.Waiting),
+		ready:     make(chan struct{}),
+		tables:    map[kafkapos.TopicID]*table{},
 	}
+	s.descents.step = s.walkStep
 	return s, nil
 }
 
@@ -106,8 +113,10 @@ func (s *Service) Run(ctx context.Context) error {
 	own.Go(func() { s.mergeRuns(ctx) })
 	own.Go(func() { s.collect(ctx) })
 	own.Go(func() { s.foldMarks(ctx) })
+	own.Go(func() { s.descents.run(ctx) })
 	<-ctx.Done()
 	s.flights.Close()
+	s.recording.Close()
 	s.deletes.Close()
 	own.Wait()
 	if err := s.planner.Runs.Close(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	"github.com/frazil-io/frazil/services/dedup/internal/publish"
 	"github.com/frazil-io/frazil/services/dedup/internal/scan"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
@@ -43,8 +44,9 @@ type sighting struct {
 	at     time.Time
 	topic  state.Topic
 	table  string
-	logs   []logState // by partition, dense
-	known  uint64     // the highest record version that anybody has seen
+	logs   []logState           // by partition, dense
+	times  [][]publish.TimeMark // by partition, ascending; may be short
+	known  uint64               // the highest record version that anybody has seen
 	finite bool
 }
 
@@ -67,7 +69,7 @@ func parseSighting(req *dedupv1.AdvanceRequest) (sighting, error) {
 	s := sighting{
 		topic: state.Topic{ClusterID: req.GetTopic().GetClusterId(), ID: id, Name: req.GetTopic().GetTopic()},
 		table: req.GetTable(), known: req.GetKnownVersion(), finite: req.GetFiniteRetention(),
-		logs: make([]logState, len(req.GetLogs())),
+		logs: make([]logState, len(req.GetLogs())), times: make([][]publish.TimeMark, len(req.GetLogs())),
 	}
 	if s.topic.Name == "" || s.table == "" || len(s.logs) == 0 {
 		return invalid("topic, table and logs are required")
@@ -82,6 +84,9 @@ func parseSighting(req *dedupv1.AdvanceRequest) (sighting, error) {
 		s.logs[p] = logState{
 			start: kafkapos.Offset(l.GetLogStartOffset()), end: kafkapos.Offset(l.GetEnd()),
 			leaderEpoch: kafkapos.LeaderEpoch(l.GetLeaderEpoch()), offline: l.GetOffline(),
+		}
+		for _, m := range l.GetTimes() {
+			s.times[p] = append(s.times[p], publish.TimeMark{Millis: m.GetTimestampMillis(), Offset: kafkapos.Offset(m.GetOffset())})
 		}
 		if !l.GetOffline() && (l.GetLogStartOffset() < 0 || l.GetEnd() < l.GetLogStartOffset()) {
 			return invalid("partition %d reaches from %d to %d", p, l.GetLogStartOffset(), l.GetEnd())

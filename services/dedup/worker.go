@@ -31,10 +31,10 @@ func (w *worker) begin(ctx context.Context) error {
 		finite: w.in.finite, percent: w.s.cfg.RetentionMarginPercent, chunkLog2: w.spec.ChunkLog2, blockLog2: w.spec.BlockLog2,
 	}
 	if missing {
-		w.walking = true
+		w.walking = !w.lazy
 		return w.s.planner.Begin(ctx, w.spec, rule.next(l, -1), l.end)
 	}
-	w.walking = !head.Walked()
+	w.walking = !w.lazy && !head.Walked()
 	return w.s.planner.Note(ctx, w.spec, rule.next(l, head.Start))
 }
 
@@ -65,11 +65,11 @@ func (w *worker) step(ctx context.Context) (again bool, err error) {
 	}
 	blocked := w.t.block(w.partition(), w.now)
 	var piece *advance.Piece
-	if !v.Head.Walked() {
+	if !w.lazy && !v.Head.Walked() {
 		if blocked != nil && blocked.Offset < v.Head.Frontier && blocked.Offset >= v.Head.Start {
 			return false, blocked
 		}
-		piece, err = w.s.planner.PlanWalk(ctx, w.spec, v, w.ahead)
+		piece, err = w.s.planner.PlanWalk(ctx, w.spec, v, v.Head.Start, w.ahead)
 	} else {
 		if w.walking {
 			w.walking = false
@@ -89,7 +89,7 @@ func (w *worker) step(ctx context.Context) (again bool, err error) {
 	}
 	var stop *scan.Blocked
 	if errors.As(err, &stop) {
-		return w.stop(stop, v.Head.Walked())
+		return w.stop(stop, w.lazy || v.Head.Walked())
 	}
 	if piece == nil || err != nil {
 		return false, err
@@ -123,10 +123,14 @@ func (w *worker) stop(b *scan.Blocked, increment bool) (again bool, err error) {
 // cuts a file anew, and another encoder makes other bytes.
 func (w *worker) complete(ctx context.Context) error {
 	v, err := w.s.store.View(ctx, w.spec.Log)
-	if err != nil || !v.Head.Walked() {
+	if err != nil || !w.lazy && !v.Head.Walked() {
 		return err
 	}
-	for chunk := range layout.Chunks(kafkapos.Range{Start: v.Head.Start, End: v.Head.End}, w.spec.ChunkLog2) {
+	from := v.Head.Start
+	if !v.Head.Walked() {
+		from = roundUp(v.Head.Frontier, w.spec.ChunkLog2) // files that begin below are rooms
+	}
+	for chunk := range layout.Chunks(kafkapos.Range{Start: from, End: v.Head.End}, w.spec.ChunkLog2) {
 		number := int64(chunk.Start) >> w.spec.ChunkLog2
 		c, err := w.s.store.Chunk(ctx, v, number)
 		if err != nil {

@@ -105,6 +105,7 @@ func Run(t *testing.T, start func(t *testing.T) Subject, except Exceptions) {
 		{"a visitor's error comes back as it is", visitorError},
 		{"a caller that has left gets its cause", cancelled},
 		{"metadata", metadata},
+		{"offsets by time", byTime},
 		{"no broker", down},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkalog"
@@ -28,8 +29,9 @@ type Cluster struct {
 }
 
 var (
-	_ kafkalog.Metadata = (*Cluster)(nil)
-	_ kafkalog.Reader   = (*Cluster)(nil)
+	_ kafkalog.Metadata  = (*Cluster)(nil)
+	_ kafkalog.Reader    = (*Cluster)(nil)
+	_ kafkalog.TimeIndex = (*Cluster)(nil)
 )
 
 // topic is one incarnation of a topic.
@@ -191,6 +193,27 @@ func (c *Cluster) Ends(ctx context.Context, topic kafkalog.Topic) (map[kafkapos.
 		ends[kafkapos.Partition(p)] = e
 	}
 	return ends, nil
+}
+
+// OffsetsAt implements kafkalog.TimeIndex.
+func (c *Cluster) OffsetsAt(ctx context.Context, topic kafkalog.Topic, at time.Time) (map[kafkapos.Partition]kafkapos.Offset, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, err := c.incarnation(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of %s by time: %w", topic.Name, err)
+	}
+	out := make(map[kafkapos.Partition]kafkapos.Offset, len(t.logs))
+	for p, l := range t.logs {
+		if l.offline {
+			continue
+		}
+		i := slices.IndexFunc(l.entries, func(e entry) bool { return e.record.TimestampMs >= at.UnixMilli() })
+		if out[kafkapos.Partition(p)] = -1; i >= 0 && l.entries[i].offset < l.lastStable() {
+			out[kafkapos.Partition(p)] = l.entries[i].offset
+		}
+	}
+	return out, nil
 }
 
 // Config implements kafkalog.Metadata.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
@@ -29,7 +30,7 @@ type Planner struct {
 	Materializer materializerv1.MaterializerServiceClient
 	Metrics      Metrics
 
-	// encodings has the encoding id that scans last reported, by state epoch.
+	// encodings has the scan.Encoding that scans last reported, by state epoch.
 	encodings sync.Map
 }
 
@@ -102,22 +103,28 @@ type Piece struct {
 	plan          supersede.Plan
 }
 
-// PlanWalk plans the next range below the frontier: the part of one chunk from the start on. nil: the walk is
-// done. ahead may have the range already, and is made to read the one after it; nil: no reading ahead. Errors: those
-// of scan.Read, and of the state.
-func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View, ahead *Ahead) (*Piece, error) {
+// PlanWalk plans the next range below the frontier: the part of one chunk, down to the offset to at most. nil: the
+// frontier is there. ahead may have the range already, and is made to read the one after it; nil: no reading ahead.
+// Errors: those of scan.Read, and of the state.
+func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View, to kafkapos.Offset, ahead *Ahead) (*Piece, error) {
 	h := v.Head
-	if h.Walked() {
+	if h.Frontier <= to {
 		return nil, nil
 	}
-	rng := s.below(h.Frontier, h.Start)
-	res, err := ahead.take(rng, func() (*scan.Result, error) { return p.scanWalk(ctx, s, rng) })
+	rng := s.below(h.Frontier, to)
+	groups, err := p.walkGroups(ctx, s, v, rng)
 	if err != nil {
 		return nil, err
 	}
-	if rng.Start > h.Start {
-		next := s.below(rng.Start, h.Start)
-		ahead.read(ctx, next, func(ctx context.Context) (*scan.Result, error) { return p.scanWalk(ctx, s, next) })
+	res, err := ahead.take(rng, func() (*scan.Result, error) { return p.scan(ctx, s, rng, groups) })
+	if err != nil {
+		return nil, err
+	}
+	if rng.Start > to {
+		next := s.below(rng.Start, to)
+		ahead.read(ctx, next, func(ctx context.Context) (*scan.Result, error) {
+			return p.scan(ctx, s, next, layout.RowGroups(file(next, h.Start), s.BlockLog2))
+		})
 	}
 	above, release, err := p.set(ctx, s, v, kafkapos.Range{Start: h.Frontier, End: h.End})
 	if err != nil {
@@ -136,8 +143,19 @@ func (s *Spec) below(frontier, start kafkapos.Offset) kafkapos.Range {
 	return kafkapos.Range{Start: max(s.chunk(frontier-1).Start, start), End: frontier}
 }
 
-func (p *Planner) scanWalk(ctx context.Context, s *Spec, rng kafkapos.Range) (*scan.Result, error) {
-	return p.scan(ctx, s, rng, layout.RowGroups(rng, s.BlockLog2))
+// walkGroups is the row groups of the file of rng's chunk that a walk over rng can make. Above rng there may be what
+// increments have published: row groups that reach into it are left to Complete.
+func (p *Planner) walkGroups(ctx context.Context, s *Spec, v *state.View, rng kafkapos.Range) ([]kafkapos.Range, error) {
+	known := rng
+	c, err := p.Store.Chunk(ctx, v, s.number(rng.Start))
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
+		known.End = c.Known.End
+	}
+	groups := layout.RowGroups(file(known, v.Head.Start), s.BlockLog2)
+	return slices.DeleteFunc(groups, func(g kafkapos.Range) bool { return g.End > rng.End }), nil
 }
 
 // PlanIncrement plans the next range above the scanned end, at most up to end: the rest of a chunk, cut at a
@@ -172,6 +190,9 @@ func (p *Planner) PlanIncrement(ctx context.Context, s *Spec, v *state.View, end
 // wanted is the row groups that the file of rng's chunk will name and that are not recorded: the open rest, and
 // merged groups that begin below rng.
 func (p *Planner) wanted(ctx context.Context, s *Spec, v *state.View, rng kafkapos.Range) ([]kafkapos.Range, error) {
+	if v.Head.Frontier > max(v.Head.Start, s.chunk(rng.Start).Start) {
+		return nil, nil // the file begins below what is known: the walk makes it
+	}
 	known := rng
 	var have []*typesv1.RowGroup
 	c, err := p.Store.Chunk(ctx, v, s.number(rng.Start))
@@ -220,8 +241,23 @@ func (p *Planner) read(ctx context.Context, s *Spec, req scan.Request) (*scan.Re
 	if err != nil {
 		return nil, err
 	}
-	p.encodings.Store(s.Log.Epoch, res.Encoding)
+	p.encodings.Store(s.Log.Epoch, scan.Encoding{ID: res.Encoding, FileSchema: res.FileSchema})
 	return res, nil
+}
+
+// Encoding answers with what the table's files are encoded now. It is asked for where no scan has reported it yet.
+func (p *Planner) Encoding(ctx context.Context, s *Spec) (scan.Encoding, error) {
+	if last, ok := p.encodings.Load(s.Log.Epoch); ok {
+		if e, ok := last.(scan.Encoding); ok {
+			return e, nil
+		}
+	}
+	e, err := scan.ReadEncoding(ctx, p.Materializer, s.Table, s.Log.Partition)
+	if err != nil {
+		return scan.Encoding{}, err
+	}
+	p.encodings.Store(s.Log.Epoch, e)
+	return e, nil
 }
 
 // rebase carries a plan over to the log as it is now. It answers false when what it would publish is published,
@@ -230,7 +266,7 @@ func (p *Planner) rebase(ctx context.Context, s *Spec, pc *Piece, v *state.View)
 	h := v.Head
 	var recent kafkapos.Range
 	if pc.plan.Kind == supersede.Walk {
-		if h.Frontier != pc.frontier || h.Start > pc.Range.Start {
+		if h.Frontier != pc.frontier {
 			return false, nil
 		}
 		recent = kafkapos.Range{Start: pc.end, End: h.End}

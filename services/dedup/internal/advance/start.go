@@ -116,8 +116,14 @@ func (p *Planner) encode(ctx context.Context, s *Spec, v *state.View, c *state.C
 	if len(missing) == 0 {
 		return nil, nil
 	}
+	return p.encodeGroups(ctx, s, c, missing)
+}
+
+// encodeGroups scans row groups of a chunk, ascending, at least one. The classes of their offsets are as they were
+// frozen.
+func (p *Planner) encodeGroups(ctx context.Context, s *Spec, c *state.Chunk, groups []kafkapos.Range) (*scan.Result, error) {
 	res, err := p.read(ctx, s, scan.Request{
-		RowGroups: missing, Skip: true, Range: kafkapos.Range{Start: missing[0].Start, End: missing[len(missing)-1].End},
+		RowGroups: groups, Skip: true, Range: kafkapos.Range{Start: groups[0].Start, End: groups[len(groups)-1].End},
 	})
 	if err != nil {
 		return nil, err
@@ -127,9 +133,9 @@ func (p *Planner) encode(ctx context.Context, s *Spec, v *state.View, c *state.C
 		return nil, err
 	}
 	for i, g := range res.RowGroups {
-		if want := frozen.Rows(missing[i]); g.GetRows() != want {
+		if want := frozen.Rows(groups[i]); g.GetRows() != want {
 			return nil, fmt.Errorf("partition %d %s holds %d rows, %d were published: %w",
-				s.Log.Partition, missing[i], g.GetRows(), want, fault.ErrCorrupt)
+				s.Log.Partition, groups[i], g.GetRows(), want, fault.ErrCorrupt)
 		}
 	}
 	return res, nil
@@ -154,6 +160,6 @@ func (p *Planner) Covers(ctx context.Context, s *Spec, c *state.Chunk, start kaf
 // outdated reports whether the chunk's row groups were recorded with another encoder than the present one.
 func (p *Planner) outdated(s *Spec, c *state.Chunk) bool {
 	last, _ := p.encodings.Load(s.Log.Epoch)
-	now, known := last.(string)
-	return known && c.Encoding != "" && c.Encoding != now
+	now, known := last.(scan.Encoding)
+	return known && c.Encoding != "" && c.Encoding != now.ID
 }

@@ -42,11 +42,14 @@ type Retention struct {
 }
 
 // Cut publishes a snapshot of the logs as they are now, if it shows anything else than the current one: of
-// partition i up to the scanned end of log i. The walk of every log has reached its start. It answers the record
-// that is current afterwards. seen is when Kafka was looked at for it.
-func (p *Publisher) Cut(ctx context.Context, rec *state.Record, version chainstore.Version, seen time.Time) (*state.Record, error) {
+// partition i up to the scanned end of log i. The walk of every log has reached its start, or rooms says how files
+// below the frontier are named. It answers the record that is current afterwards. seen is when Kafka was looked at for
+// it.
+func (p *Publisher) Cut(
+	ctx context.Context, rec *state.Record, version chainstore.Version, seen time.Time, rooms *Rooms,
+) (*state.Record, error) {
 	for {
-		next, err := p.attempt(ctx, rec, version, seen)
+		next, err := p.attempt(ctx, rec, version, seen, rooms)
 		if err == nil || !errors.Is(err, fault.ErrConflict) {
 			return next, err
 		}
@@ -60,7 +63,9 @@ func (p *Publisher) Cut(ctx context.Context, rec *state.Record, version chainsto
 	}
 }
 
-func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chainstore.Version, seen time.Time) (*state.Record, error) {
+func (p *Publisher) attempt(
+	ctx context.Context, rec *state.Record, version chainstore.Version, seen time.Time, rooms *Rooms,
+) (*state.Record, error) {
 	var prev *state.Snapshot
 	if n := len(rec.Snapshots); n > 0 {
 		var err error
@@ -69,11 +74,11 @@ func (p *Publisher) attempt(ctx context.Context, rec *state.Record, version chai
 		}
 	}
 	// The logs are read after the record: no component goes back, so the cut cannot either.
-	views, err := p.views(ctx, rec, prev)
+	views, err := p.views(ctx, rec, prev, rooms != nil)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := p.snapshot(ctx, rec, prev, views, seen)
+	snap, err := p.snapshot(ctx, rec, prev, views, seen, rooms)
 	if err != nil {
 		return nil, err
 	}
@@ -117,15 +122,15 @@ func Replace(
 	return store.SetRecord(ctx, version, next)
 }
 
-// views reads the logs, and checks that none has gone back or is not walked.
-func (p *Publisher) views(ctx context.Context, rec *state.Record, prev *state.Snapshot) ([]*state.View, error) {
+// views reads the logs, and checks that none has gone back or, unless that is no matter, is not walked.
+func (p *Publisher) views(ctx context.Context, rec *state.Record, prev *state.Snapshot, lazy bool) ([]*state.View, error) {
 	var out []*state.View
 	for i := range rec.Partitions {
 		v, err := p.Store.View(ctx, state.Log{Epoch: rec.Epoch, Partition: kafkapos.Partition(i)})
 		if err != nil {
 			return nil, fmt.Errorf("read the head of partition %d: %w", i, err)
 		}
-		if !v.Head.Walked() {
+		if !lazy && !v.Head.Walked() {
 			return nil, fmt.Errorf("partition %d is scanned down to %d of %d: %w", i, v.Head.Frontier, v.Head.Start, fault.ErrUnavailable)
 		}
 		if v.Head.End < v.Head.Floor {
@@ -141,13 +146,15 @@ func (p *Publisher) views(ctx context.Context, rec *state.Record, prev *state.Sn
 }
 
 func (p *Publisher) snapshot(
-	ctx context.Context, rec *state.Record, prev *state.Snapshot, views []*state.View, seen time.Time,
+	ctx context.Context, rec *state.Record, prev *state.Snapshot, views []*state.View, seen time.Time, rooms *Rooms,
 ) (*state.Snapshot, error) {
 	snap := &state.Snapshot{SchemaID: int32(len(rec.Schemas) - 1), TimeMs: seen.Add(-lead).UnixMilli()}
+	var frontiers []kafkapos.Offset
 	for _, v := range views {
 		snap.Cut = append(snap.Cut, kafkapos.Range{Start: v.Head.Start, End: v.Head.End})
+		frontiers = append(frontiers, v.Head.Frontier)
 	}
-	snap.ID = state.SnapshotID(rec.Topic.ID, rec.Epoch, objectname.Current, snap.Cut)
+	snap.ID = state.SnapshotID(rec.Topic.ID, rec.Epoch, objectname.Current, snap.Cut, frontiers)
 	switch {
 	case prev == nil:
 		snap.TimeMs = seen.Add(-firstLead).UnixMilli()
@@ -157,6 +164,7 @@ func (p *Publisher) snapshot(
 		snap.ParentID, snap.TimeMs = prev.ID, max(snap.TimeMs, prev.TimeMs+1)
 	}
 	r := newRenderer(p.Store, rec, p.ChunksPerGroup, snap.ID, prev)
+	r.rooms = rooms
 	for _, v := range views {
 		groups, err := r.groups(ctx, v)
 		if err != nil {

@@ -30,6 +30,15 @@ type renderer struct {
 	kinds    map[int32]kinds // by schema id
 	// earlier are the manifest groups of prev.
 	earlier map[groupKey]*state.ManifestGroup
+	rooms   *Rooms // nil: every event was read
+}
+
+// shown is the file of a chunk in a cut.
+type shown struct {
+	rng kafkapos.Range
+	// chunk is what is published of the chunk; nil, with room: nothing.
+	chunk *state.Chunk
+	room  bool
 }
 
 // groupKey says which chunks a manifest group is of.
@@ -60,8 +69,9 @@ func (r *renderer) groups(ctx context.Context, v *state.View) ([]state.ManifestG
 	}
 	var out []state.ManifestGroup
 	for len(closed) > 0 {
-		number := closed[0].Number / r.perGroup
-		n := slices.IndexFunc(closed, func(c *state.Chunk) bool { return c.Number/r.perGroup != number })
+		groupOf := func(f shown) int64 { return int64(f.rng.Start) >> r.rec.ChunkLog2 / r.perGroup }
+		number := groupOf(closed[0])
+		n := slices.IndexFunc(closed, func(f shown) bool { return groupOf(f) != number })
 		if n < 0 {
 			n = len(closed)
 		}
@@ -73,7 +83,7 @@ func (r *renderer) groups(ctx context.Context, v *state.View) ([]state.ManifestG
 		closed = closed[n:]
 	}
 	if open != nil {
-		g, err := r.group(ctx, v, state.ManifestGroup{Partition: v.Log.Partition, Open: true}, []*state.Chunk{open})
+		g, err := r.group(ctx, v, state.ManifestGroup{Partition: v.Log.Partition, Open: true}, []shown{*open})
 		if err != nil {
 			return nil, err
 		}
@@ -82,29 +92,32 @@ func (r *renderer) groups(ctx context.Context, v *state.View) ([]state.ManifestG
 	return out, nil
 }
 
-// split answers the chunks that the cut shows, ascending: the closed ones, and the one that it ends in.
-func (r *renderer) split(ctx context.Context, v *state.View, cut kafkapos.Range) (closed []*state.Chunk, open *state.Chunk, err error) {
+// split answers the files that the cut shows, ascending: of the closed chunks, and of the one that it ends in.
+func (r *renderer) split(ctx context.Context, v *state.View, cut kafkapos.Range) (closed []shown, open *shown, err error) {
 	for chunk := range layout.Chunks(cut, r.rec.ChunkLog2) {
 		c, err := r.store.Chunk(ctx, v, int64(chunk.Start)>>r.rec.ChunkLog2)
 		if err != nil {
 			return nil, nil, err
 		}
-		want := chunk.Intersect(cut)
-		if c == nil || c.Known.Start > want.Start || c.Known.End != want.End {
-			return nil, nil, fmt.Errorf("chunk %s is published otherwise than its cut shows it: %w", want, fault.ErrCorrupt)
+		f := shown{rng: chunk.Intersect(cut), chunk: c}
+		if f.room, err = r.isRoom(ctx, v, f); err != nil {
+			return nil, nil, err
+		}
+		if !f.room && (c == nil || c.Known.Start > f.rng.Start || c.Known.End != f.rng.End) {
+			return nil, nil, fmt.Errorf("chunk %s is published otherwise than its cut shows it: %w", f.rng, fault.ErrCorrupt)
 		}
 		if chunk.End <= cut.End {
-			closed = append(closed, c)
+			closed = append(closed, f)
 		} else {
-			open = c
+			open = &f
 		}
 	}
 	return closed, open, nil
 }
 
 // group renders one manifest group, unless it is made from what the one before was made from.
-func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGroup, chunks []*state.Chunk) (state.ManifestGroup, error) {
-	g.Inputs = inputs(chunks, v.Head.Start)
+func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGroup, files []shown) (state.ManifestGroup, error) {
+	g.Inputs = r.inputs(files, v.Head.End)
 	before := r.earlier[keyOf(&g)]
 	if before != nil && before.Inputs == g.Inputs {
 		return *before, nil
@@ -121,8 +134,8 @@ func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGro
 		listed[e.GetDataKey()] = e
 	}
 	resp := &dedupv1.GetManifestGroupResponse{}
-	for _, c := range chunks {
-		e, err := r.entry(ctx, v, c, listed)
+	for _, f := range files {
+		e, err := r.entry(ctx, v, f, listed)
 		if err != nil {
 			return g, err
 		}
@@ -153,14 +166,18 @@ func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGro
 }
 
 // inputs is a hash of everything that the entries of a group are made from.
-func inputs(chunks []*state.Chunk, start kafkapos.Offset) (sum [16]byte) {
+func (r *renderer) inputs(files []shown, cutEnd kafkapos.Offset) (sum [16]byte) {
 	h := sha256.New()
 	var b []byte
-	for _, c := range chunks {
+	for _, f := range files {
+		b = binary.AppendVarint(b[:0], int64(f.rng.Start))
+		if f.room {
+			h.Write(r.rooms.inputs(b, f.rng, cutEnd))
+			continue
+		}
 		// What a chunk's marks come to is counted: where they lie, folded or not, changes no entry.
-		counted := *c
+		counted := *f.chunk
 		counted.Segments, counted.Groups = nil, nil
-		b = binary.AppendVarint(b[:0], int64(max(start, c.Known.Start)))
 		h.Write(counted.AppendTo(b))
 	}
 	copy(sum[:], h.Sum(nil))
@@ -172,6 +189,7 @@ func count(g *state.ManifestGroup, entries []*dedupv1.ManifestEntry) {
 		g.DataFiles++
 		g.Rows += e.GetRows()
 		if d := e.GetDeletes(); d != nil {
+			g.Rooms = g.Rooms || d.GetRoomPositions() > 0
 			g.DeleteFiles++
 			g.DeletedRows += d.GetCardinality()
 		}
@@ -181,9 +199,12 @@ func count(g *state.ManifestGroup, entries []*dedupv1.ManifestEntry) {
 // entry answers the entry of a chunk; nil when no row of it is live. listed are the entries of the group before, by
 // data key.
 func (r *renderer) entry(
-	ctx context.Context, v *state.View, c *state.Chunk, listed map[string]*dedupv1.ManifestEntry,
+	ctx context.Context, v *state.View, f shown, listed map[string]*dedupv1.ManifestEntry,
 ) (*dedupv1.ManifestEntry, error) {
-	rng := kafkapos.Range{Start: max(c.Known.Start, v.Head.Start), End: c.Known.End}
+	if f.room {
+		return r.room(v, f.rng, listed), nil
+	}
+	c, rng := f.chunk, f.rng
 	rows, tally, err := r.counts(ctx, v, c, rng)
 	if err != nil || rows == tally.Marks {
 		return nil, err

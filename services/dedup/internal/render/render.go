@@ -11,7 +11,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/frazil-io/frazil/libs/fault"
-	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/lru"
 	"github.com/frazil-io/frazil/libs/marks"
 	"github.com/frazil-io/frazil/libs/objectname"
@@ -61,6 +60,17 @@ func Issued(rec *state.Record, d objectname.DataFile) error {
 	return nil
 }
 
+// IsRoom reports whether a data file was named before all its events were read.
+func IsRoom(d objectname.DataFile) bool { return d.Edition == publish.RoomEdition }
+
+// RoomDeletesSize is the size of the delete file of a room: it leaves room for every offset.
+func (r *Renderer) RoomDeletesSize(d objectname.DataFile) (int64, error) {
+	return posdelete.Length(d.Range.Len(), len(r.path(d)))
+}
+
+// path is how delete files name their data file.
+func (r *Renderer) path(d objectname.DataFile) string { return "s3://" + r.bucket + "/" + d.Key() }
+
 // DataFile answers the recorded row groups, with rows, of an issued data file, and its schema id. fault.ErrRetired:
 // they are not held any more, or Kafka has lost rows of the file.
 func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname.DataFile) ([]*typesv1.RowGroup, int32, error) {
@@ -68,7 +78,8 @@ func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname
 	if err != nil {
 		return nil, 0, err
 	}
-	if c.Encoding != d.Encoding || c.FileSchema != d.FileSchema || c.Edition != d.Edition || rec.BlockLog2 != d.BlockLog2 {
+	sameEdition := c.Edition == d.Edition || IsRoom(d) && c.Edition == publish.RoomEdition+1
+	if c.Encoding != d.Encoding || c.FileSchema != d.FileSchema || !sameEdition || rec.BlockLog2 != d.BlockLog2 {
 		return nil, 0, fmt.Errorf("data file %s: it is encoded otherwise now: %w", d.Range, fault.ErrRetired)
 	}
 	if c.Known.End == d.Range.End {
@@ -78,7 +89,7 @@ func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname
 		}
 	}
 	// A file of an older snapshot: its chunk was still open, or began lower.
-	blobs, err := r.older(ctx, v.Log, d.Range.End)
+	blobs, err := r.store.RowGroupBlobs(ctx, v.Log, d.Range.End)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -99,20 +110,11 @@ func (r *Renderer) recorded(
 	if err != nil {
 		return nil, err
 	}
-	if size := scan.FileSize(c.BaseBytes, groups); size != d.Size {
+	// What a room does not need is a hole in the file.
+	if size := scan.FileSize(c.BaseBytes, groups); size > d.Size || size < d.Size && !IsRoom(d) {
 		return nil, fmt.Errorf("data file %s of %d bytes, it has %d now: %w", d.Range, d.Size, size, fault.ErrRetired)
 	}
 	return groups, nil
-}
-
-// older answers the blobs with the row groups of files that end at end, by name.
-func (r *Renderer) older(ctx context.Context, log state.Log, end kafkapos.Offset) ([]string, error) {
-	prefix := state.LogPrefix(state.RowGroupKind, log.Epoch, log.Partition)
-	names, err := r.store.ListBlobs(ctx, prefix+state.RowGroupsOf(end))
-	for i := range names {
-		names[i] = names[i][len(prefix):]
-	}
-	return names, err
 }
 
 // locate answers the log and the chunk of a data file.
@@ -135,12 +137,16 @@ func (r *Renderer) locate(ctx context.Context, rec *state.Record, d objectname.D
 	return v, c, nil
 }
 
-// Deletes answers the delete file of an issued name. Errors: fault.ErrNotFound for one that was never issued;
+// Deletes answers the delete file of an issued name; of a room, when the walk has passed it. Errors: fault.ErrNotFound
+// for one that was never issued;
 // fault.ErrRetired; fault.ErrCorrupt when what it says and what was promised differ.
 func (r *Renderer) Deletes(ctx context.Context, rec *state.Record, d objectname.Deletes) (Object, error) {
 	v, c, err := r.locate(ctx, rec, d.Data)
 	if err != nil {
 		return nil, err
+	}
+	if IsRoom(d.Data) && d.Dialect != objectname.V2 {
+		return nil, fmt.Errorf("delete file of %s: %w: only v2 has delete files of what nobody has read", d.Data.Range, fault.ErrNotFound)
 	}
 	if d.E > v.Head.End {
 		return nil, fmt.Errorf("delete file of %s at %d: %w: only %d offsets are scanned", d.Data.Range, d.E, fault.ErrNotFound, v.Head.End)
@@ -160,7 +166,14 @@ func (r *Renderer) Deletes(ctx context.Context, rec *state.Record, d objectname.
 			return nil, err
 		}
 	}
-	path := "s3://" + r.bucket + "/" + d.Data.Key()
+	path := r.path(d.Data)
+	if IsRoom(d.Data) {
+		size, err := r.RoomDeletesSize(d.Data)
+		if err != nil {
+			return nil, err
+		}
+		return posdelete.Padded(path, positions, size)
+	}
 	if d.Dialect == objectname.V3 {
 		return vector(path, positions)
 	}
@@ -177,10 +190,10 @@ func (r *Renderer) compose(ctx context.Context, v *state.View, c *state.Chunk, d
 	if err != nil {
 		return nil, fmt.Errorf("compose the delete file of %s at %d: %w", d.Data.Range, d.E, err)
 	}
-	if positions.IsEmpty() {
+	if positions.IsEmpty() && !IsRoom(d.Data) {
 		return nil, fmt.Errorf("delete file of %s at %d: %w: it has no position", d.Data.Range, d.E, fault.ErrNotFound)
 	}
-	if rows := chain.Layout.Rows(d.Data.Range); int64(positions.Maximum()) >= rows {
+	if rows := chain.Layout.Rows(d.Data.Range); !positions.IsEmpty() && int64(positions.Maximum()) >= rows {
 		return nil, fmt.Errorf("delete file of %s: position %d of %d rows: %w", d.Data.Range, positions.Maximum(), rows, fault.ErrCorrupt)
 	}
 	// What the manifests say was counted as the marks were published. Composed, it must come to the same.

@@ -105,6 +105,30 @@ func Read(ctx context.Context, client materializerv1.MaterializerServiceClient, 
 	return c.finish()
 }
 
+// Encoding is with what a table's files are encoded now, and under which name their columns go.
+type Encoding struct {
+	ID, FileSchema string
+}
+
+// ReadEncoding asks for the encoding of a table's files. Nothing of the log is read. Errors as of Read.
+func ReadEncoding(ctx context.Context, client materializerv1.MaterializerServiceClient, table *typesv1.TableSpec, p kafkapos.Partition) (Encoding, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.ScanKeys(ctx, &materializerv1.ScanKeysRequest{Table: table, Partition: int32(p)})
+	if err != nil {
+		return Encoding{}, fmt.Errorf("ask for the encoding: %w", rpc.Error(err))
+	}
+	part, err := stream.Recv()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Encoding{}, fmt.Errorf("ask for the encoding: %w", rpc.Error(err))
+	}
+	h := part.GetHeader()
+	if h == nil {
+		return Encoding{}, fmt.Errorf("ask for the encoding: %w", broken("no header"))
+	}
+	return Encoding{ID: h.GetEncodingId(), FileSchema: h.GetFileSchema()}, nil
+}
+
 // collector takes the stream's pieces in their order.
 type collector struct {
 	req     Request

@@ -200,8 +200,8 @@ func TestNames(t *testing.T) {
 		t.Errorf("group name %s", a)
 	}
 	cut := []kafkapos.Range{{Start: 0, End: 5}}
-	id := SnapshotID(kafkapos.TopicID{}, "e", "current", cut)
-	if id <= 0 || id == SnapshotID(kafkapos.TopicID{}, "e", "current", []kafkapos.Range{{Start: 1, End: 5}}) {
+	id := SnapshotID(kafkapos.TopicID{}, "e", "current", cut, nil)
+	if id <= 0 || id == SnapshotID(kafkapos.TopicID{}, "e", "current", []kafkapos.Range{{Start: 1, End: 5}}, nil) {
 		t.Errorf("snapshot id %d", id)
 	}
 }

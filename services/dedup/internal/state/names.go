@@ -123,8 +123,10 @@ func GroupName(planned uint64, entries []byte) string {
 	return objectname.Word(h.Sum(nil), GroupNameLen)
 }
 
-// SnapshotID is 63 bits of a hash of the table and the cut; positive.
-func SnapshotID(id kafkapos.TopicID, epoch, view string, cut []kafkapos.Range) int64 {
+// SnapshotID is 63 bits of a hash of the table and the cut; positive. frontiers, by partition, are how far the log was
+// read when that was not yet down to the start of the cut, else the start: the same cut, read further, is shown by
+// other files and is another snapshot.
+func SnapshotID(id kafkapos.TopicID, epoch, view string, cut []kafkapos.Range, frontiers []kafkapos.Offset) int64 {
 	h := sha256.New()
 	h.Write(id[:])
 	h.Write([]byte(epoch + "/" + view))
@@ -132,6 +134,12 @@ func SnapshotID(id kafkapos.TopicID, epoch, view string, cut []kafkapos.Range) i
 	for _, r := range cut {
 		b = binary.BigEndian.AppendUint64(b, uint64(r.Start))
 		b = binary.BigEndian.AppendUint64(b, uint64(r.End))
+	}
+	for i, f := range frontiers {
+		if f > cut[i].Start {
+			b = binary.BigEndian.AppendUint64(b, uint64(i))
+			b = binary.BigEndian.AppendUint64(b, uint64(f))
+		}
 	}
 	h.Write(b)
 	return max(1, int64(binary.BigEndian.Uint64(h.Sum(nil))>>1))

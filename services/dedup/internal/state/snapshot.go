@@ -24,7 +24,9 @@ type Snapshot struct {
 type ManifestGroup struct {
 	Partition kafkapos.Partition
 	// Open: the group of the chunk that the cut ends in. Number is then 0; else it is that of the aligned range.
-	Open   bool
+	Open bool
+	// Rooms: some of its files are named without that all their events were read.
+	Rooms  bool
 	Number int64
 	Name   string // 26 base32 characters
 	// Inputs is a hash of everything that the entries were made from: equal inputs, equal entries.
@@ -36,6 +38,12 @@ type ManifestGroup struct {
 }
 
 const snapshotMagic sealed.Magic = "FZSN"
+
+// Flags of a manifest group.
+const (
+	openFlag = 1 << iota
+	roomsFlag
+)
 
 // Bytes is the persistent form.
 func (s *Snapshot) Bytes() []byte {
@@ -51,12 +59,15 @@ func (s *Snapshot) Bytes() []byte {
 	w.uint(uint64(len(s.Groups)))
 	for i := range s.Groups {
 		g := &s.Groups[i]
-		open := uint64(0)
+		flags := uint64(0)
 		if g.Open {
-			open = 1
+			flags |= openFlag
+		}
+		if g.Rooms {
+			flags |= roomsFlag
 		}
 		w.uint(uint64(g.Partition))
-		w.uint(open)
+		w.uint(flags)
 		w.uint(uint64(g.Number))
 		w.text(g.Name)
 		w.fixed(g.Inputs[:])
@@ -78,7 +89,9 @@ func ParseSnapshot(b []byte) (*Snapshot, error) {
 		s.Cut = append(s.Cut, r.rng())
 	}
 	for range r.items() {
-		g := ManifestGroup{Partition: kafkapos.Partition(r.int()), Open: r.uint() == 1, Number: int64(r.uint()), Name: r.text()}
+		g := ManifestGroup{Partition: kafkapos.Partition(r.int())}
+		flags := r.uint()
+		g.Open, g.Rooms, g.Number, g.Name = flags&openFlag != 0, flags&roomsFlag != 0, int64(r.uint()), r.text()
 		copy(g.Inputs[:], r.Bytes(len(g.Inputs)))
 		for _, v := range []*int64{&g.AddedSnapshotID, &g.DataFiles, &g.Rows, &g.DeleteFiles, &g.DeletedRows} {
 			*v = int64(r.uint())

@@ -235,6 +235,16 @@ func (s *Store) RowGroups(ctx context.Context, log Log, suffix string) ([]*types
 	return *g, nil
 }
 
+// RowGroupBlobs answers the suffixes of everything that was recorded of files of a log that end at end, by name.
+func (s *Store) RowGroupBlobs(ctx context.Context, log Log, end kafkapos.Offset) ([]string, error) {
+	prefix := LogPrefix(RowGroupKind, log.Epoch, log.Partition)
+	names, err := s.ListBlobs(ctx, prefix+RowGroupsOf(end))
+	for i := range names {
+		names[i] = strings.TrimPrefix(names[i], prefix)
+	}
+	return names, err
+}
+
 func parseRowGroups(b []byte) (*[]*typesv1.RowGroup, error) {
 	g, err := ParseRowGroups(b)
 	return &g, err

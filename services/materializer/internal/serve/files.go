@@ -70,6 +70,7 @@ type Files struct {
 // file is a data file that was described: immutable.
 type file struct {
 	key    string
+	table  *build.Table
 	layout *virtualfile.File
 	groups []*wanted
 }
@@ -172,7 +173,7 @@ func (f *Files) awaitTail(ctx context.Context, src *source) error {
 		}
 		placed = append(placed, parquetio.Placed{Meta: m, Offset: src.file.layout.Start(i)})
 	}
-	t, err := src.file.groups[0].table.Encoder.Tail(placed, src.file.layout.Size())
+	t, err := src.file.table.Encoder.Tail(placed, src.file.layout.Size())
 	if err != nil {
 		return fmt.Errorf("assemble footer: %w", err)
 	}
@@ -287,10 +288,10 @@ func newFile(key string, name objectname.DataFile, table *build.Table, groups []
 	if table.EncodingID != name.Encoding {
 		return nil, fmt.Errorf("data file is of another version's encoding: %w", fault.ErrRetired)
 	}
-	if table.Epoch != name.Table.Epoch || table.View != name.View || table.FileSchema != name.FileSchema || len(groups) == 0 {
+	if table.Epoch != name.Table.Epoch || table.View != name.View || table.FileSchema != name.FileSchema {
 		return nil, fmt.Errorf("what was recorded is not about this data file: %w", fault.ErrCorrupt)
 	}
-	out := &file{key: key}
+	out := &file{key: key, table: table} // without row groups: a file that was named before its events were read
 	var sizes []virtualfile.RowGroup
 	at := name.Range.Start
 	for _, g := range groups {

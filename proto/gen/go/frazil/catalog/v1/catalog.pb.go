@@ -970,6 +970,222 @@ func (x *ResolveEpochResponse) GetCheckKey() []byte {
 	return nil
 }
 
+type GetProgressRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Table         string                 `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProgressRequest) Reset() {
+	*x = GetProgressRequest{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProgressRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProgressRequest) ProtoMessage() {}
+
+func (x *GetProgressRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProgressRequest.ProtoReflect.Descriptor instead.
+func (*GetProgressRequest) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetProgressRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GetProgressRequest) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+type GetProgressResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Table      string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`
+	Topic      string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	StateEpoch string                 `protobuf:"bytes,3,opt,name=state_epoch,json=stateEpoch,proto3" json:"state_epoch,omitempty"`
+	// "eager" or "lazy".
+	Plan       string `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
+	Partitions int32  `protobuf:"varint,5,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	// By partition; those that have begun.
+	Walks         []*WalkProgress `protobuf:"bytes,6,rep,name=walks,proto3" json:"walks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProgressResponse) Reset() {
+	*x = GetProgressResponse{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProgressResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProgressResponse) ProtoMessage() {}
+
+func (x *GetProgressResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProgressResponse.ProtoReflect.Descriptor instead.
+func (*GetProgressResponse) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetProgressResponse) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *GetProgressResponse) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *GetProgressResponse) GetStateEpoch() string {
+	if x != nil {
+		return x.StateEpoch
+	}
+	return ""
+}
+
+func (x *GetProgressResponse) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *GetProgressResponse) GetPartitions() int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+func (x *GetProgressResponse) GetWalks() []*WalkProgress {
+	if x != nil {
+		return x.Walks
+	}
+	return nil
+}
+
+// WalkProgress is the walk of one partition: [frontier, end) is published of [start, end).
+type WalkProgress struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Start     int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Frontier  int64                  `protobuf:"varint,3,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	End       int64                  `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// The lowest offset that readers wait for; the frontier or above: none.
+	Wanted        int64 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WalkProgress) Reset() {
+	*x = WalkProgress{}
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WalkProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WalkProgress) ProtoMessage() {}
+
+func (x *WalkProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WalkProgress.ProtoReflect.Descriptor instead.
+func (*WalkProgress) Descriptor() ([]byte, []int) {
+	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *WalkProgress) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetFrontier() int64 {
+	if x != nil {
+		return x.Frontier
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
 var File_frazil_catalog_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
@@ -1040,13 +1256,33 @@ const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x14ResolveEpochResponse\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1b\n" +
-	"\tcheck_key\x18\x03 \x01(\fR\bcheckKey2\xa5\x05\n" +
+	"\tcheck_key\x18\x03 \x01(\fR\bcheckKey\"H\n" +
+	"\x12GetProgressRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05table\x18\x02 \x01(\tR\x05table\"\xcd\x01\n" +
+	"\x13GetProgressResponse\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1f\n" +
+	"\vstate_epoch\x18\x03 \x01(\tR\n" +
+	"stateEpoch\x12\x12\n" +
+	"\x04plan\x18\x04 \x01(\tR\x04plan\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x05 \x01(\x05R\n" +
+	"partitions\x125\n" +
+	"\x05walks\x18\x06 \x03(\v2\x1f.frazil.catalog.v1.WalkProgressR\x05walks\"\x88\x01\n" +
+	"\fWalkProgress\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x1a\n" +
+	"\bfrontier\x18\x03 \x01(\x03R\bfrontier\x12\x10\n" +
+	"\x03end\x18\x04 \x01(\x03R\x03end\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\x03R\x06wanted2\x83\x06\n" +
 	"\x0eCatalogService\x12e\n" +
 	"\x0eListNamespaces\x12(.frazil.catalog.v1.ListNamespacesRequest\x1a).frazil.catalog.v1.ListNamespacesResponse\x12Y\n" +
 	"\n" +
 	"ListTables\x12$.frazil.catalog.v1.ListTablesRequest\x1a%.frazil.catalog.v1.ListTablesResponse\x12\\\n" +
 	"\vTableExists\x12%.frazil.catalog.v1.TableExistsRequest\x1a&.frazil.catalog.v1.TableExistsResponse\x12V\n" +
-	"\tLoadTable\x12#.frazil.catalog.v1.LoadTableRequest\x1a$.frazil.catalog.v1.LoadTableResponse\x12Y\n" +
+	"\tLoadTable\x12#.frazil.catalog.v1.LoadTableRequest\x1a$.frazil.catalog.v1.LoadTableResponse\x12\\\n" +
+	"\vGetProgress\x12%.frazil.catalog.v1.GetProgressRequest\x1a&.frazil.catalog.v1.GetProgressResponse\x12Y\n" +
 	"\n" +
 	"UpdateTags\x12$.frazil.catalog.v1.UpdateTagsRequest\x1a%.frazil.catalog.v1.UpdateTagsResponse\x12_\n" +
 	"\fReadMetadata\x12&.frazil.catalog.v1.ReadMetadataRequest\x1a'.frazil.catalog.v1.ReadMetadataResponse\x12_\n" +
@@ -1065,7 +1301,7 @@ func file_frazil_catalog_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_frazil_catalog_v1_catalog_proto_rawDescData
 }
 
-var file_frazil_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_frazil_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_frazil_catalog_v1_catalog_proto_goTypes = []any{
 	(*ListNamespacesRequest)(nil),  // 0: frazil.catalog.v1.ListNamespacesRequest
 	(*ListNamespacesResponse)(nil), // 1: frazil.catalog.v1.ListNamespacesResponse
@@ -1084,30 +1320,36 @@ var file_frazil_catalog_v1_catalog_proto_goTypes = []any{
 	(*ReadMetadataResponse)(nil),   // 14: frazil.catalog.v1.ReadMetadataResponse
 	(*ResolveEpochRequest)(nil),    // 15: frazil.catalog.v1.ResolveEpochRequest
 	(*ResolveEpochResponse)(nil),   // 16: frazil.catalog.v1.ResolveEpochResponse
+	(*GetProgressRequest)(nil),     // 17: frazil.catalog.v1.GetProgressRequest
+	(*GetProgressResponse)(nil),    // 18: frazil.catalog.v1.GetProgressResponse
+	(*WalkProgress)(nil),           // 19: frazil.catalog.v1.WalkProgress
 }
 var file_frazil_catalog_v1_catalog_proto_depIdxs = []int32{
 	4,  // 0: frazil.catalog.v1.ListTablesResponse.tables:type_name -> frazil.catalog.v1.TableName
 	10, // 1: frazil.catalog.v1.UpdateTagsRequest.changes:type_name -> frazil.catalog.v1.TagChange
 	11, // 2: frazil.catalog.v1.UpdateTagsRequest.requirements:type_name -> frazil.catalog.v1.RefRequirement
-	0,  // 3: frazil.catalog.v1.CatalogService.ListNamespaces:input_type -> frazil.catalog.v1.ListNamespacesRequest
-	2,  // 4: frazil.catalog.v1.CatalogService.ListTables:input_type -> frazil.catalog.v1.ListTablesRequest
-	5,  // 5: frazil.catalog.v1.CatalogService.TableExists:input_type -> frazil.catalog.v1.TableExistsRequest
-	7,  // 6: frazil.catalog.v1.CatalogService.LoadTable:input_type -> frazil.catalog.v1.LoadTableRequest
-	9,  // 7: frazil.catalog.v1.CatalogService.UpdateTags:input_type -> frazil.catalog.v1.UpdateTagsRequest
-	13, // 8: frazil.catalog.v1.CatalogService.ReadMetadata:input_type -> frazil.catalog.v1.ReadMetadataRequest
-	15, // 9: frazil.catalog.v1.CatalogService.ResolveEpoch:input_type -> frazil.catalog.v1.ResolveEpochRequest
-	1,  // 10: frazil.catalog.v1.CatalogService.ListNamespaces:output_type -> frazil.catalog.v1.ListNamespacesResponse
-	3,  // 11: frazil.catalog.v1.CatalogService.ListTables:output_type -> frazil.catalog.v1.ListTablesResponse
-	6,  // 12: frazil.catalog.v1.CatalogService.TableExists:output_type -> frazil.catalog.v1.TableExistsResponse
-	8,  // 13: frazil.catalog.v1.CatalogService.LoadTable:output_type -> frazil.catalog.v1.LoadTableResponse
-	12, // 14: frazil.catalog.v1.CatalogService.UpdateTags:output_type -> frazil.catalog.v1.UpdateTagsResponse
-	14, // 15: frazil.catalog.v1.CatalogService.ReadMetadata:output_type -> frazil.catalog.v1.ReadMetadataResponse
-	16, // 16: frazil.catalog.v1.CatalogService.ResolveEpoch:output_type -> frazil.catalog.v1.ResolveEpochResponse
-	10, // [10:17] is the sub-list for method output_type
-	3,  // [3:10] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	19, // 3: frazil.catalog.v1.GetProgressResponse.walks:type_name -> frazil.catalog.v1.WalkProgress
+	0,  // 4: frazil.catalog.v1.CatalogService.ListNamespaces:input_type -> frazil.catalog.v1.ListNamespacesRequest
+	2,  // 5: frazil.catalog.v1.CatalogService.ListTables:input_type -> frazil.catalog.v1.ListTablesRequest
+	5,  // 6: frazil.catalog.v1.CatalogService.TableExists:input_type -> frazil.catalog.v1.TableExistsRequest
+	7,  // 7: frazil.catalog.v1.CatalogService.LoadTable:input_type -> frazil.catalog.v1.LoadTableRequest
+	17, // 8: frazil.catalog.v1.CatalogService.GetProgress:input_type -> frazil.catalog.v1.GetProgressRequest
+	9,  // 9: frazil.catalog.v1.CatalogService.UpdateTags:input_type -> frazil.catalog.v1.UpdateTagsRequest
+	13, // 10: frazil.catalog.v1.CatalogService.ReadMetadata:input_type -> frazil.catalog.v1.ReadMetadataRequest
+	15, // 11: frazil.catalog.v1.CatalogService.ResolveEpoch:input_type -> frazil.catalog.v1.ResolveEpochRequest
+	1,  // 12: frazil.catalog.v1.CatalogService.ListNamespaces:output_type -> frazil.catalog.v1.ListNamespacesResponse
+	3,  // 13: frazil.catalog.v1.CatalogService.ListTables:output_type -> frazil.catalog.v1.ListTablesResponse
+	6,  // 14: frazil.catalog.v1.CatalogService.TableExists:output_type -> frazil.catalog.v1.TableExistsResponse
+	8,  // 15: frazil.catalog.v1.CatalogService.LoadTable:output_type -> frazil.catalog.v1.LoadTableResponse
+	18, // 16: frazil.catalog.v1.CatalogService.GetProgress:output_type -> frazil.catalog.v1.GetProgressResponse
+	12, // 17: frazil.catalog.v1.CatalogService.UpdateTags:output_type -> frazil.catalog.v1.UpdateTagsResponse
+	14, // 18: frazil.catalog.v1.CatalogService.ReadMetadata:output_type -> frazil.catalog.v1.ReadMetadataResponse
+	16, // 19: frazil.catalog.v1.CatalogService.ResolveEpoch:output_type -> frazil.catalog.v1.ResolveEpochResponse
+	12, // [12:20] is the sub-list for method output_type
+	4,  // [4:12] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_frazil_catalog_v1_catalog_proto_init() }
@@ -1121,7 +1363,7 @@ func file_frazil_catalog_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_catalog_v1_catalog_proto_rawDesc), len(file_frazil_catalog_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	CatalogService_ListTables_FullMethodName     = "/frazil.catalog.v1.CatalogService/ListTables"
 	CatalogService_TableExists_FullMethodName    = "/frazil.catalog.v1.CatalogService/TableExists"
 	CatalogService_LoadTable_FullMethodName      = "/frazil.catalog.v1.CatalogService/LoadTable"
+	CatalogService_GetProgress_FullMethodName    = "/frazil.catalog.v1.CatalogService/GetProgress"
 	CatalogService_UpdateTags_FullMethodName     = "/frazil.catalog.v1.CatalogService/UpdateTags"
 	CatalogService_ReadMetadata_FullMethodName   = "/frazil.catalog.v1.CatalogService/ReadMetadata"
 	CatalogService_ResolveEpoch_FullMethodName   = "/frazil.catalog.v1.CatalogService/ResolveEpoch"
@@ -46,6 +47,9 @@ type CatalogServiceClient interface {
 	// table. InvalidArgument: the topic cannot be served. Unavailable: no snapshot yet, or Kafka is away and
 	// nothing was ever published.
 	LoadTable(ctx context.Context, in *LoadTableRequest, opts ...grpc.CallOption) (*LoadTableResponse, error)
+	// GetProgress answers how far the walks of a table are. It starts no work. NotFound: no such namespace or table, or
+	// it was never loaded.
+	GetProgress(ctx context.Context, in *GetProgressRequest, opts ...grpc.CallOption) (*GetProgressResponse, error)
 	// UpdateTags changes tags of a table, all of them or none, and answers its metadata afterwards. NotFound: no such
 	// namespace or table. InvalidArgument: a change that cannot be made, and why. Aborted: a requirement is not met.
 	UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error)
@@ -104,6 +108,16 @@ func (c *catalogServiceClient) LoadTable(ctx context.Context, in *LoadTableReque
 	return out, nil
 }
 
+func (c *catalogServiceClient) GetProgress(ctx context.Context, in *GetProgressRequest, opts ...grpc.CallOption) (*GetProgressResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetProgressResponse)
+	err := c.cc.Invoke(ctx, CatalogService_GetProgress_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *catalogServiceClient) UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpdateTagsResponse)
@@ -150,6 +164,9 @@ type CatalogServiceServer interface {
 	// table. InvalidArgument: the topic cannot be served. Unavailable: no snapshot yet, or Kafka is away and
 	// nothing was ever published.
 	LoadTable(context.Context, *LoadTableRequest) (*LoadTableResponse, error)
+	// GetProgress answers how far the walks of a table are. It starts no work. NotFound: no such namespace or table, or
+	// it was never loaded.
+	GetProgress(context.Context, *GetProgressRequest) (*GetProgressResponse, error)
 	// UpdateTags changes tags of a table, all of them or none, and answers its metadata afterwards. NotFound: no such
 	// namespace or table. InvalidArgument: a change that cannot be made, and why. Aborted: a requirement is not met.
 	UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error)
@@ -179,6 +196,9 @@ func (UnimplementedCatalogServiceServer) TableExists(context.Context, *TableExis
 }
 func (UnimplementedCatalogServiceServer) LoadTable(context.Context, *LoadTableRequest) (*LoadTableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LoadTable not implemented")
+}
+func (UnimplementedCatalogServiceServer) GetProgress(context.Context, *GetProgressRequest) (*GetProgressResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProgress not implemented")
 }
 func (UnimplementedCatalogServiceServer) UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateTags not implemented")
@@ -282,6 +302,24 @@ func _CatalogService_LoadTable_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogService_GetProgress_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetProgressRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogServiceServer).GetProgress(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogService_GetProgress_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogServiceServer).GetProgress(ctx, req.(*GetProgressRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CatalogService_UpdateTags_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UpdateTagsRequest)
 	if err := dec(in); err != nil {
@@ -358,6 +396,10 @@ var CatalogService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LoadTable",
 			Handler:    _CatalogService_LoadTable_Handler,
+		},
+		{
+			MethodName: "GetProgress",
+			Handler:    _CatalogService_GetProgress_Handler,
 		},
 		{
 			MethodName: "UpdateTags",

@@ -34,7 +34,10 @@ type LogState struct {
 	// Leader epoch of the partition; -1 unknown.
 	LeaderEpoch int32 `protobuf:"varint,4,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
 	// True when the partition had no leader: it keeps its end.
-	Offline       bool `protobuf:"varint,5,opt,name=offline,proto3" json:"offline,omitempty"`
+	Offline bool `protobuf:"varint,5,opt,name=offline,proto3" json:"offline,omitempty"`
+	// What is known of the timestamps in the log, by ascending time: lazy tables bound the files that nobody has read
+	// by it.
+	Times         []*TimeMark `protobuf:"bytes,6,rep,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +107,67 @@ func (x *LogState) GetOffline() bool {
 	return false
 }
 
+func (x *LogState) GetTimes() []*TimeMark {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+// TimeMark says that all events below an offset are older than a time.
+type TimeMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unix milliseconds.
+	TimestampMillis int64 `protobuf:"varint,1,opt,name=timestamp_millis,json=timestampMillis,proto3" json:"timestamp_millis,omitempty"`
+	Offset          int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TimeMark) Reset() {
+	*x = TimeMark{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimeMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimeMark) ProtoMessage() {}
+
+func (x *TimeMark) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimeMark.ProtoReflect.Descriptor instead.
+func (*TimeMark) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TimeMark) GetTimestampMillis() int64 {
+	if x != nil {
+		return x.TimestampMillis
+	}
+	return 0
+}
+
+func (x *TimeMark) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 // AdvanceRequest carries what Kafka says now.
 type AdvanceRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -121,7 +185,7 @@ type AdvanceRequest struct {
 
 func (x *AdvanceRequest) Reset() {
 	*x = AdvanceRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[1]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +197,7 @@ func (x *AdvanceRequest) String() string {
 func (*AdvanceRequest) ProtoMessage() {}
 
 func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[1]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +210,7 @@ func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{1}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AdvanceRequest) GetTopic() *v1.TopicRef {
@@ -204,7 +268,7 @@ type AdvanceResponse struct {
 
 func (x *AdvanceResponse) Reset() {
 	*x = AdvanceResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[2]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -216,7 +280,7 @@ func (x *AdvanceResponse) String() string {
 func (*AdvanceResponse) ProtoMessage() {}
 
 func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[2]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -229,7 +293,7 @@ func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceResponse.ProtoReflect.Descriptor instead.
 func (*AdvanceResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{2}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AdvanceResponse) GetState() *TableState {
@@ -274,13 +338,15 @@ type TableState struct {
 	CreatedMillis int64            `protobuf:"varint,11,opt,name=created_millis,json=createdMillis,proto3" json:"created_millis,omitempty"`
 	// When this version was published, Unix milliseconds.
 	UpdatedMillis int64 `protobuf:"varint,12,opt,name=updated_millis,json=updatedMillis,proto3" json:"updated_millis,omitempty"`
+	// "eager" or "lazy", as configured now.
+	Plan          string `protobuf:"bytes,13,opt,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TableState) Reset() {
 	*x = TableState{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[3]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -292,7 +358,7 @@ func (x *TableState) String() string {
 func (*TableState) ProtoMessage() {}
 
 func (x *TableState) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[3]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -305,7 +371,7 @@ func (x *TableState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableState.ProtoReflect.Descriptor instead.
 func (*TableState) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{3}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TableState) GetTopic() *v1.TopicRef {
@@ -392,6 +458,13 @@ func (x *TableState) GetUpdatedMillis() int64 {
 	return 0
 }
 
+func (x *TableState) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
 // Snapshot is a published cut.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -409,7 +482,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[4]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +494,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[4]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +507,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{4}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Snapshot) GetId() int64 {
@@ -491,7 +564,7 @@ type PartitionCut struct {
 
 func (x *PartitionCut) Reset() {
 	*x = PartitionCut{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[5]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +576,7 @@ func (x *PartitionCut) String() string {
 func (*PartitionCut) ProtoMessage() {}
 
 func (x *PartitionCut) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[5]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +589,7 @@ func (x *PartitionCut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionCut.ProtoReflect.Descriptor instead.
 func (*PartitionCut) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{5}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PartitionCut) GetPartition() int32 {
@@ -551,13 +624,15 @@ type GroupRef struct {
 	Rows            int64 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
 	DeleteFiles     int64 `protobuf:"varint,5,opt,name=delete_files,json=deleteFiles,proto3" json:"delete_files,omitempty"`
 	DeletedRows     int64 `protobuf:"varint,6,opt,name=deleted_rows,json=deletedRows,proto3" json:"deleted_rows,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Some of its data files are rooms, see ManifestEntry.
+	Rooms         bool `protobuf:"varint,7,opt,name=rooms,proto3" json:"rooms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupRef) Reset() {
 	*x = GroupRef{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[6]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +644,7 @@ func (x *GroupRef) String() string {
 func (*GroupRef) ProtoMessage() {}
 
 func (x *GroupRef) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[6]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +657,7 @@ func (x *GroupRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRef.ProtoReflect.Descriptor instead.
 func (*GroupRef) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{6}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GroupRef) GetName() string {
@@ -627,6 +702,13 @@ func (x *GroupRef) GetDeletedRows() int64 {
 	return 0
 }
 
+func (x *GroupRef) GetRooms() bool {
+	if x != nil {
+		return x.Rooms
+	}
+	return false
+}
+
 // GetTableRequest names a state epoch, or a topic when state_epoch is empty. version 0 = the current one.
 type GetTableRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -638,7 +720,7 @@ type GetTableRequest struct {
 
 func (x *GetTableRequest) Reset() {
 	*x = GetTableRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[7]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +732,7 @@ func (x *GetTableRequest) String() string {
 func (*GetTableRequest) ProtoMessage() {}
 
 func (x *GetTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[7]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +745,7 @@ func (x *GetTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTableRequest.ProtoReflect.Descriptor instead.
 func (*GetTableRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{7}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetTableRequest) GetStateEpoch() string {
@@ -690,7 +772,7 @@ type GetTableResponse struct {
 
 func (x *GetTableResponse) Reset() {
 	*x = GetTableResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[8]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +784,7 @@ func (x *GetTableResponse) String() string {
 func (*GetTableResponse) ProtoMessage() {}
 
 func (x *GetTableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[8]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +797,7 @@ func (x *GetTableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTableResponse.ProtoReflect.Descriptor instead.
 func (*GetTableResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{8}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetTableResponse) GetState() *TableState {
@@ -738,7 +820,7 @@ type TagChange struct {
 
 func (x *TagChange) Reset() {
 	*x = TagChange{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +832,7 @@ func (x *TagChange) String() string {
 func (*TagChange) ProtoMessage() {}
 
 func (x *TagChange) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[9]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +845,7 @@ func (x *TagChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagChange.ProtoReflect.Descriptor instead.
 func (*TagChange) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{9}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TagChange) GetName() string {
@@ -793,7 +875,7 @@ type RefRequirement struct {
 
 func (x *RefRequirement) Reset() {
 	*x = RefRequirement{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +887,7 @@ func (x *RefRequirement) String() string {
 func (*RefRequirement) ProtoMessage() {}
 
 func (x *RefRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[10]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +900,7 @@ func (x *RefRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefRequirement.ProtoReflect.Descriptor instead.
 func (*RefRequirement) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{10}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RefRequirement) GetName() string {
@@ -847,7 +929,7 @@ type UpdateTagsRequest struct {
 
 func (x *UpdateTagsRequest) Reset() {
 	*x = UpdateTagsRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +941,7 @@ func (x *UpdateTagsRequest) String() string {
 func (*UpdateTagsRequest) ProtoMessage() {}
 
 func (x *UpdateTagsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[11]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +954,7 @@ func (x *UpdateTagsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateTagsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateTagsRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{11}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateTagsRequest) GetStateEpoch() string {
@@ -906,7 +988,7 @@ type UpdateTagsResponse struct {
 
 func (x *UpdateTagsResponse) Reset() {
 	*x = UpdateTagsResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1000,7 @@ func (x *UpdateTagsResponse) String() string {
 func (*UpdateTagsResponse) ProtoMessage() {}
 
 func (x *UpdateTagsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[12]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1013,7 @@ func (x *UpdateTagsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateTagsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateTagsResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{12}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateTagsResponse) GetState() *TableState {
@@ -952,7 +1034,7 @@ type GetManifestGroupRequest struct {
 
 func (x *GetManifestGroupRequest) Reset() {
 	*x = GetManifestGroupRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1046,7 @@ func (x *GetManifestGroupRequest) String() string {
 func (*GetManifestGroupRequest) ProtoMessage() {}
 
 func (x *GetManifestGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[13]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1059,7 @@ func (x *GetManifestGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetManifestGroupRequest.ProtoReflect.Descriptor instead.
 func (*GetManifestGroupRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{13}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetManifestGroupRequest) GetStateEpoch() string {
@@ -1004,7 +1086,7 @@ type GetManifestGroupResponse struct {
 
 func (x *GetManifestGroupResponse) Reset() {
 	*x = GetManifestGroupResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1098,7 @@ func (x *GetManifestGroupResponse) String() string {
 func (*GetManifestGroupResponse) ProtoMessage() {}
 
 func (x *GetManifestGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[14]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1111,7 @@ func (x *GetManifestGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetManifestGroupResponse.ProtoReflect.Descriptor instead.
 func (*GetManifestGroupResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{14}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetManifestGroupResponse) GetEntries() []*ManifestEntry {
@@ -1039,7 +1121,9 @@ func (x *GetManifestGroupResponse) GetEntries() []*ManifestEntry {
 	return nil
 }
 
-// ManifestEntry is one data file and, where it has marks, its delete file.
+// ManifestEntry is one data file and, where it has marks, its delete file. A file of which nobody has read every event
+// is a room: its rows are a bound, its size is one that it will have when it is made, its columns have only the bounds
+// that are known, and it always has a delete file.
 type ManifestEntry struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1061,7 +1145,7 @@ type ManifestEntry struct {
 
 func (x *ManifestEntry) Reset() {
 	*x = ManifestEntry{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1157,7 @@ func (x *ManifestEntry) String() string {
 func (*ManifestEntry) ProtoMessage() {}
 
 func (x *ManifestEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[15]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1170,7 @@ func (x *ManifestEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestEntry.ProtoReflect.Descriptor instead.
 func (*ManifestEntry) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{15}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ManifestEntry) GetPartition() int32 {
@@ -1168,13 +1252,16 @@ type DeleteEntry struct {
 	// Deleted positions per 65 536 positions of the file, from position 0.
 	ContainerCardinalities []uint32 `protobuf:"varint,3,rep,packed,name=container_cardinalities,json=containerCardinalities,proto3" json:"container_cardinalities,omitempty"`
 	AddedSnapshotId        int64    `protobuf:"varint,4,opt,name=added_snapshot_id,json=addedSnapshotId,proto3" json:"added_snapshot_id,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Of a room: the number of positions that the size of its delete file leaves room for. The cardinality is then no
+	// more than a number above 0. 0: not a room.
+	RoomPositions int64 `protobuf:"varint,5,opt,name=room_positions,json=roomPositions,proto3" json:"room_positions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteEntry) Reset() {
 	*x = DeleteEntry{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1273,7 @@ func (x *DeleteEntry) String() string {
 func (*DeleteEntry) ProtoMessage() {}
 
 func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[16]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1286,7 @@ func (x *DeleteEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEntry.ProtoReflect.Descriptor instead.
 func (*DeleteEntry) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{16}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteEntry) GetE() int64 {
@@ -1230,6 +1317,13 @@ func (x *DeleteEntry) GetAddedSnapshotId() int64 {
 	return 0
 }
 
+func (x *DeleteEntry) GetRoomPositions() int64 {
+	if x != nil {
+		return x.RoomPositions
+	}
+	return 0
+}
+
 // DescribeDataFileRequest names a data file by its object key.
 type DescribeDataFileRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1240,7 +1334,7 @@ type DescribeDataFileRequest struct {
 
 func (x *DescribeDataFileRequest) Reset() {
 	*x = DescribeDataFileRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[17]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1346,7 @@ func (x *DescribeDataFileRequest) String() string {
 func (*DescribeDataFileRequest) ProtoMessage() {}
 
 func (x *DescribeDataFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[17]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1359,7 @@ func (x *DescribeDataFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeDataFileRequest.ProtoReflect.Descriptor instead.
 func (*DescribeDataFileRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{17}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DescribeDataFileRequest) GetObjectKey() string {
@@ -1287,7 +1381,7 @@ type DescribeDataFileResponse struct {
 
 func (x *DescribeDataFileResponse) Reset() {
 	*x = DescribeDataFileResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[18]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1393,7 @@ func (x *DescribeDataFileResponse) String() string {
 func (*DescribeDataFileResponse) ProtoMessage() {}
 
 func (x *DescribeDataFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[18]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1406,7 @@ func (x *DescribeDataFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeDataFileResponse.ProtoReflect.Descriptor instead.
 func (*DescribeDataFileResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{18}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DescribeDataFileResponse) GetTable() *v1.TableSpec {
@@ -1342,7 +1436,7 @@ type ReadDeletesRequest struct {
 
 func (x *ReadDeletesRequest) Reset() {
 	*x = ReadDeletesRequest{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[19]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1448,7 @@ func (x *ReadDeletesRequest) String() string {
 func (*ReadDeletesRequest) ProtoMessage() {}
 
 func (x *ReadDeletesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[19]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1461,7 @@ func (x *ReadDeletesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDeletesRequest.ProtoReflect.Descriptor instead.
 func (*ReadDeletesRequest) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{19}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadDeletesRequest) GetObjectKey() string {
@@ -1401,7 +1495,7 @@ type ReadDeletesResponse struct {
 
 func (x *ReadDeletesResponse) Reset() {
 	*x = ReadDeletesResponse{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[20]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1507,7 @@ func (x *ReadDeletesResponse) String() string {
 func (*ReadDeletesResponse) ProtoMessage() {}
 
 func (x *ReadDeletesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[20]
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1520,7 @@ func (x *ReadDeletesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDeletesResponse.ProtoReflect.Descriptor instead.
 func (*ReadDeletesResponse) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{20}
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadDeletesResponse) GetData() []byte {
@@ -1436,17 +1530,215 @@ func (x *ReadDeletesResponse) GetData() []byte {
 	return nil
 }
 
+// GetProgressRequest names a topic by its id, 16 bytes.
+type GetProgressRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopicId       []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProgressRequest) Reset() {
+	*x = GetProgressRequest{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProgressRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProgressRequest) ProtoMessage() {}
+
+func (x *GetProgressRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProgressRequest.ProtoReflect.Descriptor instead.
+func (*GetProgressRequest) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetProgressRequest) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+// GetProgressResponse is the walks of the table's present state epoch.
+type GetProgressResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	StateEpoch string                 `protobuf:"bytes,1,opt,name=state_epoch,json=stateEpoch,proto3" json:"state_epoch,omitempty"`
+	// "eager" or "lazy", as configured now.
+	Plan       string `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	Partitions int32  `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	// By partition; those that have begun.
+	Walks         []*WalkProgress `protobuf:"bytes,4,rep,name=walks,proto3" json:"walks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProgressResponse) Reset() {
+	*x = GetProgressResponse{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProgressResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProgressResponse) ProtoMessage() {}
+
+func (x *GetProgressResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProgressResponse.ProtoReflect.Descriptor instead.
+func (*GetProgressResponse) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetProgressResponse) GetStateEpoch() string {
+	if x != nil {
+		return x.StateEpoch
+	}
+	return ""
+}
+
+func (x *GetProgressResponse) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *GetProgressResponse) GetPartitions() int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+func (x *GetProgressResponse) GetWalks() []*WalkProgress {
+	if x != nil {
+		return x.Walks
+	}
+	return nil
+}
+
+// WalkProgress is the walk of one partition: [frontier, end) is published of [start, end).
+type WalkProgress struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Start     int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Frontier  int64                  `protobuf:"varint,3,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	End       int64                  `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// The lowest offset that readers wait for; the frontier or above: none.
+	Wanted        int64 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WalkProgress) Reset() {
+	*x = WalkProgress{}
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WalkProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WalkProgress) ProtoMessage() {}
+
+func (x *WalkProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WalkProgress.ProtoReflect.Descriptor instead.
+func (*WalkProgress) Descriptor() ([]byte, []int) {
+	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *WalkProgress) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetFrontier() int64 {
+	if x != nil {
+		return x.Frontier
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
 var File_frazil_dedup_v1_dedup_proto protoreflect.FileDescriptor
 
 const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfrazil/dedup/v1/dedup.proto\x12\x0ffrazil.dedup.v1\x1a\x1bfrazil/types/v1/types.proto\"\xa1\x01\n" +
+	"\x1bfrazil/dedup/v1/dedup.proto\x12\x0ffrazil.dedup.v1\x1a\x1bfrazil/types/v1/types.proto\"\xd2\x01\n" +
 	"\bLogState\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12(\n" +
 	"\x10log_start_offset\x18\x02 \x01(\x03R\x0elogStartOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\x03R\x03end\x12!\n" +
 	"\fleader_epoch\x18\x04 \x01(\x05R\vleaderEpoch\x12\x18\n" +
-	"\aoffline\x18\x05 \x01(\bR\aoffline\"\xf7\x01\n" +
+	"\aoffline\x18\x05 \x01(\bR\aoffline\x12/\n" +
+	"\x05times\x18\x06 \x03(\v2\x19.frazil.dedup.v1.TimeMarkR\x05times\"M\n" +
+	"\bTimeMark\x12)\n" +
+	"\x10timestamp_millis\x18\x01 \x01(\x03R\x0ftimestampMillis\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\"\xf7\x01\n" +
 	"\x0eAdvanceRequest\x12/\n" +
 	"\x05topic\x18\x01 \x01(\v2\x19.frazil.types.v1.TopicRefR\x05topic\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12-\n" +
@@ -1458,7 +1750,7 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\x0fAdvanceResponse\x121\n" +
 	"\x05state\x18\x01 \x01(\v2\x1b.frazil.dedup.v1.TableStateR\x05state\x12,\n" +
 	"\x12stale_since_millis\x18\x02 \x01(\x03R\x10staleSinceMillis\x12!\n" +
-	"\fstale_reason\x18\x03 \x01(\tR\vstaleReason\"\x95\x04\n" +
+	"\fstale_reason\x18\x03 \x01(\tR\vstaleReason\"\xa9\x04\n" +
 	"\n" +
 	"TableState\x12/\n" +
 	"\x05topic\x18\x01 \x01(\v2\x19.frazil.types.v1.TopicRefR\x05topic\x12\x14\n" +
@@ -1476,7 +1768,8 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\x04tags\x18\n" +
 	" \x03(\v2%.frazil.dedup.v1.TableState.TagsEntryR\x04tags\x12%\n" +
 	"\x0ecreated_millis\x18\v \x01(\x03R\rcreatedMillis\x12%\n" +
-	"\x0eupdated_millis\x18\f \x01(\x03R\rupdatedMillis\x1a7\n" +
+	"\x0eupdated_millis\x18\f \x01(\x03R\rupdatedMillis\x12\x12\n" +
+	"\x04plan\x18\r \x01(\tR\x04plan\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x01\n" +
@@ -1490,7 +1783,7 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\fPartitionCut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\x03R\x03end\"\xc3\x01\n" +
+	"\x03end\x18\x03 \x01(\x03R\x03end\"\xd9\x01\n" +
 	"\bGroupRef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\x11added_snapshot_id\x18\x02 \x01(\x03R\x0faddedSnapshotId\x12\x1d\n" +
@@ -1498,7 +1791,8 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"data_files\x18\x03 \x01(\x03R\tdataFiles\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12!\n" +
 	"\fdelete_files\x18\x05 \x01(\x03R\vdeleteFiles\x12!\n" +
-	"\fdeleted_rows\x18\x06 \x01(\x03R\vdeletedRows\"L\n" +
+	"\fdeleted_rows\x18\x06 \x01(\x03R\vdeletedRows\x12\x14\n" +
+	"\x05rooms\x18\a \x01(\bR\x05rooms\"L\n" +
 	"\x0fGetTableRequest\x12\x1f\n" +
 	"\vstate_epoch\x18\x01 \x01(\tR\n" +
 	"stateEpoch\x12\x18\n" +
@@ -1537,12 +1831,13 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\acolumns\x18\b \x03(\v2\x1d.frazil.types.v1.ColumnBoundsR\acolumns\x12*\n" +
 	"\x11added_snapshot_id\x18\t \x01(\x03R\x0faddedSnapshotId\x126\n" +
 	"\adeletes\x18\n" +
-	" \x01(\v2\x1c.frazil.dedup.v1.DeleteEntryR\adeletes\"\xa2\x01\n" +
+	" \x01(\v2\x1c.frazil.dedup.v1.DeleteEntryR\adeletes\"\xc9\x01\n" +
 	"\vDeleteEntry\x12\f\n" +
 	"\x01e\x18\x01 \x01(\x03R\x01e\x12 \n" +
 	"\vcardinality\x18\x02 \x01(\x03R\vcardinality\x127\n" +
 	"\x17container_cardinalities\x18\x03 \x03(\rR\x16containerCardinalities\x12*\n" +
-	"\x11added_snapshot_id\x18\x04 \x01(\x03R\x0faddedSnapshotId\"8\n" +
+	"\x11added_snapshot_id\x18\x04 \x01(\x03R\x0faddedSnapshotId\x12%\n" +
+	"\x0eroom_positions\x18\x05 \x01(\x03R\rroomPositions\"8\n" +
 	"\x17DescribeDataFileRequest\x12\x1d\n" +
 	"\n" +
 	"object_key\x18\x01 \x01(\tR\tobjectKey\"\x86\x01\n" +
@@ -1556,12 +1851,29 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\")\n" +
 	"\x13ReadDeletesResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\xb2\x04\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"/\n" +
+	"\x12GetProgressRequest\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\"\x9f\x01\n" +
+	"\x13GetProgressResponse\x12\x1f\n" +
+	"\vstate_epoch\x18\x01 \x01(\tR\n" +
+	"stateEpoch\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\tR\x04plan\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x03 \x01(\x05R\n" +
+	"partitions\x123\n" +
+	"\x05walks\x18\x04 \x03(\v2\x1d.frazil.dedup.v1.WalkProgressR\x05walks\"\x88\x01\n" +
+	"\fWalkProgress\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x1a\n" +
+	"\bfrontier\x18\x03 \x01(\x03R\bfrontier\x12\x10\n" +
+	"\x03end\x18\x04 \x01(\x03R\x03end\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\x03R\x06wanted2\x8c\x05\n" +
 	"\fDedupService\x12L\n" +
 	"\aAdvance\x12\x1f.frazil.dedup.v1.AdvanceRequest\x1a .frazil.dedup.v1.AdvanceResponse\x12O\n" +
 	"\bGetTable\x12 .frazil.dedup.v1.GetTableRequest\x1a!.frazil.dedup.v1.GetTableResponse\x12U\n" +
 	"\n" +
-	"UpdateTags\x12\".frazil.dedup.v1.UpdateTagsRequest\x1a#.frazil.dedup.v1.UpdateTagsResponse\x12g\n" +
+	"UpdateTags\x12\".frazil.dedup.v1.UpdateTagsRequest\x1a#.frazil.dedup.v1.UpdateTagsResponse\x12X\n" +
+	"\vGetProgress\x12#.frazil.dedup.v1.GetProgressRequest\x1a$.frazil.dedup.v1.GetProgressResponse\x12g\n" +
 	"\x10GetManifestGroup\x12(.frazil.dedup.v1.GetManifestGroupRequest\x1a).frazil.dedup.v1.GetManifestGroupResponse\x12g\n" +
 	"\x10DescribeDataFile\x12(.frazil.dedup.v1.DescribeDataFileRequest\x1a).frazil.dedup.v1.DescribeDataFileResponse\x12Z\n" +
 	"\vReadDeletes\x12#.frazil.dedup.v1.ReadDeletesRequest\x1a$.frazil.dedup.v1.ReadDeletesResponse0\x01B\xc1\x01\n" +
@@ -1580,70 +1892,78 @@ func file_frazil_dedup_v1_dedup_proto_rawDescGZIP() []byte {
 	return file_frazil_dedup_v1_dedup_proto_rawDescData
 }
 
-var file_frazil_dedup_v1_dedup_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_frazil_dedup_v1_dedup_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_frazil_dedup_v1_dedup_proto_goTypes = []any{
 	(*LogState)(nil),                 // 0: frazil.dedup.v1.LogState
-	(*AdvanceRequest)(nil),           // 1: frazil.dedup.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),          // 2: frazil.dedup.v1.AdvanceResponse
-	(*TableState)(nil),               // 3: frazil.dedup.v1.TableState
-	(*Snapshot)(nil),                 // 4: frazil.dedup.v1.Snapshot
-	(*PartitionCut)(nil),             // 5: frazil.dedup.v1.PartitionCut
-	(*GroupRef)(nil),                 // 6: frazil.dedup.v1.GroupRef
-	(*GetTableRequest)(nil),          // 7: frazil.dedup.v1.GetTableRequest
-	(*GetTableResponse)(nil),         // 8: frazil.dedup.v1.GetTableResponse
-	(*TagChange)(nil),                // 9: frazil.dedup.v1.TagChange
-	(*RefRequirement)(nil),           // 10: frazil.dedup.v1.RefRequirement
-	(*UpdateTagsRequest)(nil),        // 11: frazil.dedup.v1.UpdateTagsRequest
-	(*UpdateTagsResponse)(nil),       // 12: frazil.dedup.v1.UpdateTagsResponse
-	(*GetManifestGroupRequest)(nil),  // 13: frazil.dedup.v1.GetManifestGroupRequest
-	(*GetManifestGroupResponse)(nil), // 14: frazil.dedup.v1.GetManifestGroupResponse
-	(*ManifestEntry)(nil),            // 15: frazil.dedup.v1.ManifestEntry
-	(*DeleteEntry)(nil),              // 16: frazil.dedup.v1.DeleteEntry
-	(*DescribeDataFileRequest)(nil),  // 17: frazil.dedup.v1.DescribeDataFileRequest
-	(*DescribeDataFileResponse)(nil), // 18: frazil.dedup.v1.DescribeDataFileResponse
-	(*ReadDeletesRequest)(nil),       // 19: frazil.dedup.v1.ReadDeletesRequest
-	(*ReadDeletesResponse)(nil),      // 20: frazil.dedup.v1.ReadDeletesResponse
-	nil,                              // 21: frazil.dedup.v1.TableState.TagsEntry
-	(*v1.TopicRef)(nil),              // 22: frazil.types.v1.TopicRef
-	(*v1.ColumnBounds)(nil),          // 23: frazil.types.v1.ColumnBounds
-	(*v1.TableSpec)(nil),             // 24: frazil.types.v1.TableSpec
-	(*v1.RowGroup)(nil),              // 25: frazil.types.v1.RowGroup
+	(*TimeMark)(nil),                 // 1: frazil.dedup.v1.TimeMark
+	(*AdvanceRequest)(nil),           // 2: frazil.dedup.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),          // 3: frazil.dedup.v1.AdvanceResponse
+	(*TableState)(nil),               // 4: frazil.dedup.v1.TableState
+	(*Snapshot)(nil),                 // 5: frazil.dedup.v1.Snapshot
+	(*PartitionCut)(nil),             // 6: frazil.dedup.v1.PartitionCut
+	(*GroupRef)(nil),                 // 7: frazil.dedup.v1.GroupRef
+	(*GetTableRequest)(nil),          // 8: frazil.dedup.v1.GetTableRequest
+	(*GetTableResponse)(nil),         // 9: frazil.dedup.v1.GetTableResponse
+	(*TagChange)(nil),                // 10: frazil.dedup.v1.TagChange
+	(*RefRequirement)(nil),           // 11: frazil.dedup.v1.RefRequirement
+	(*UpdateTagsRequest)(nil),        // 12: frazil.dedup.v1.UpdateTagsRequest
+	(*UpdateTagsResponse)(nil),       // 13: frazil.dedup.v1.UpdateTagsResponse
+	(*GetManifestGroupRequest)(nil),  // 14: frazil.dedup.v1.GetManifestGroupRequest
+	(*GetManifestGroupResponse)(nil), // 15: frazil.dedup.v1.GetManifestGroupResponse
+	(*ManifestEntry)(nil),            // 16: frazil.dedup.v1.ManifestEntry
+	(*DeleteEntry)(nil),              // 17: frazil.dedup.v1.DeleteEntry
+	(*DescribeDataFileRequest)(nil),  // 18: frazil.dedup.v1.DescribeDataFileRequest
+	(*DescribeDataFileResponse)(nil), // 19: frazil.dedup.v1.DescribeDataFileResponse
+	(*ReadDeletesRequest)(nil),       // 20: frazil.dedup.v1.ReadDeletesRequest
+	(*ReadDeletesResponse)(nil),      // 21: frazil.dedup.v1.ReadDeletesResponse
+	(*GetProgressRequest)(nil),       // 22: frazil.dedup.v1.GetProgressRequest
+	(*GetProgressResponse)(nil),      // 23: frazil.dedup.v1.GetProgressResponse
+	(*WalkProgress)(nil),             // 24: frazil.dedup.v1.WalkProgress
+	nil,                              // 25: frazil.dedup.v1.TableState.TagsEntry
+	(*v1.TopicRef)(nil),              // 26: frazil.types.v1.TopicRef
+	(*v1.ColumnBounds)(nil),          // 27: frazil.types.v1.ColumnBounds
+	(*v1.TableSpec)(nil),             // 28: frazil.types.v1.TableSpec
+	(*v1.RowGroup)(nil),              // 29: frazil.types.v1.RowGroup
 }
 var file_frazil_dedup_v1_dedup_proto_depIdxs = []int32{
-	22, // 0: frazil.dedup.v1.AdvanceRequest.topic:type_name -> frazil.types.v1.TopicRef
-	0,  // 1: frazil.dedup.v1.AdvanceRequest.logs:type_name -> frazil.dedup.v1.LogState
-	3,  // 2: frazil.dedup.v1.AdvanceResponse.state:type_name -> frazil.dedup.v1.TableState
-	22, // 3: frazil.dedup.v1.TableState.topic:type_name -> frazil.types.v1.TopicRef
-	4,  // 4: frazil.dedup.v1.TableState.snapshots:type_name -> frazil.dedup.v1.Snapshot
-	21, // 5: frazil.dedup.v1.TableState.tags:type_name -> frazil.dedup.v1.TableState.TagsEntry
-	5,  // 6: frazil.dedup.v1.Snapshot.cut:type_name -> frazil.dedup.v1.PartitionCut
-	6,  // 7: frazil.dedup.v1.Snapshot.groups:type_name -> frazil.dedup.v1.GroupRef
-	3,  // 8: frazil.dedup.v1.GetTableResponse.state:type_name -> frazil.dedup.v1.TableState
-	9,  // 9: frazil.dedup.v1.UpdateTagsRequest.changes:type_name -> frazil.dedup.v1.TagChange
-	10, // 10: frazil.dedup.v1.UpdateTagsRequest.requirements:type_name -> frazil.dedup.v1.RefRequirement
-	3,  // 11: frazil.dedup.v1.UpdateTagsResponse.state:type_name -> frazil.dedup.v1.TableState
-	15, // 12: frazil.dedup.v1.GetManifestGroupResponse.entries:type_name -> frazil.dedup.v1.ManifestEntry
-	23, // 13: frazil.dedup.v1.ManifestEntry.columns:type_name -> frazil.types.v1.ColumnBounds
-	16, // 14: frazil.dedup.v1.ManifestEntry.deletes:type_name -> frazil.dedup.v1.DeleteEntry
-	24, // 15: frazil.dedup.v1.DescribeDataFileResponse.table:type_name -> frazil.types.v1.TableSpec
-	25, // 16: frazil.dedup.v1.DescribeDataFileResponse.row_groups:type_name -> frazil.types.v1.RowGroup
-	1,  // 17: frazil.dedup.v1.DedupService.Advance:input_type -> frazil.dedup.v1.AdvanceRequest
-	7,  // 18: frazil.dedup.v1.DedupService.GetTable:input_type -> frazil.dedup.v1.GetTableRequest
-	11, // 19: frazil.dedup.v1.DedupService.UpdateTags:input_type -> frazil.dedup.v1.UpdateTagsRequest
-	13, // 20: frazil.dedup.v1.DedupService.GetManifestGroup:input_type -> frazil.dedup.v1.GetManifestGroupRequest
-	17, // 21: frazil.dedup.v1.DedupService.DescribeDataFile:input_type -> frazil.dedup.v1.DescribeDataFileRequest
-	19, // 22: frazil.dedup.v1.DedupService.ReadDeletes:input_type -> frazil.dedup.v1.ReadDeletesRequest
-	2,  // 23: frazil.dedup.v1.DedupService.Advance:output_type -> frazil.dedup.v1.AdvanceResponse
-	8,  // 24: frazil.dedup.v1.DedupService.GetTable:output_type -> frazil.dedup.v1.GetTableResponse
-	12, // 25: frazil.dedup.v1.DedupService.UpdateTags:output_type -> frazil.dedup.v1.UpdateTagsResponse
-	14, // 26: frazil.dedup.v1.DedupService.GetManifestGroup:output_type -> frazil.dedup.v1.GetManifestGroupResponse
-	18, // 27: frazil.dedup.v1.DedupService.DescribeDataFile:output_type -> frazil.dedup.v1.DescribeDataFileResponse
-	20, // 28: frazil.dedup.v1.DedupService.ReadDeletes:output_type -> frazil.dedup.v1.ReadDeletesResponse
-	23, // [23:29] is the sub-list for method output_type
-	17, // [17:23] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	1,  // 0: frazil.dedup.v1.LogState.times:type_name -> frazil.dedup.v1.TimeMark
+	26, // 1: frazil.dedup.v1.AdvanceRequest.topic:type_name -> frazil.types.v1.TopicRef
+	0,  // 2: frazil.dedup.v1.AdvanceRequest.logs:type_name -> frazil.dedup.v1.LogState
+	4,  // 3: frazil.dedup.v1.AdvanceResponse.state:type_name -> frazil.dedup.v1.TableState
+	26, // 4: frazil.dedup.v1.TableState.topic:type_name -> frazil.types.v1.TopicRef
+	5,  // 5: frazil.dedup.v1.TableState.snapshots:type_name -> frazil.dedup.v1.Snapshot
+	25, // 6: frazil.dedup.v1.TableState.tags:type_name -> frazil.dedup.v1.TableState.TagsEntry
+	6,  // 7: frazil.dedup.v1.Snapshot.cut:type_name -> frazil.dedup.v1.PartitionCut
+	7,  // 8: frazil.dedup.v1.Snapshot.groups:type_name -> frazil.dedup.v1.GroupRef
+	4,  // 9: frazil.dedup.v1.GetTableResponse.state:type_name -> frazil.dedup.v1.TableState
+	10, // 10: frazil.dedup.v1.UpdateTagsRequest.changes:type_name -> frazil.dedup.v1.TagChange
+	11, // 11: frazil.dedup.v1.UpdateTagsRequest.requirements:type_name -> frazil.dedup.v1.RefRequirement
+	4,  // 12: frazil.dedup.v1.UpdateTagsResponse.state:type_name -> frazil.dedup.v1.TableState
+	16, // 13: frazil.dedup.v1.GetManifestGroupResponse.entries:type_name -> frazil.dedup.v1.ManifestEntry
+	27, // 14: frazil.dedup.v1.ManifestEntry.columns:type_name -> frazil.types.v1.ColumnBounds
+	17, // 15: frazil.dedup.v1.ManifestEntry.deletes:type_name -> frazil.dedup.v1.DeleteEntry
+	28, // 16: frazil.dedup.v1.DescribeDataFileResponse.table:type_name -> frazil.types.v1.TableSpec
+	29, // 17: frazil.dedup.v1.DescribeDataFileResponse.row_groups:type_name -> frazil.types.v1.RowGroup
+	24, // 18: frazil.dedup.v1.GetProgressResponse.walks:type_name -> frazil.dedup.v1.WalkProgress
+	2,  // 19: frazil.dedup.v1.DedupService.Advance:input_type -> frazil.dedup.v1.AdvanceRequest
+	8,  // 20: frazil.dedup.v1.DedupService.GetTable:input_type -> frazil.dedup.v1.GetTableRequest
+	12, // 21: frazil.dedup.v1.DedupService.UpdateTags:input_type -> frazil.dedup.v1.UpdateTagsRequest
+	22, // 22: frazil.dedup.v1.DedupService.GetProgress:input_type -> frazil.dedup.v1.GetProgressRequest
+	14, // 23: frazil.dedup.v1.DedupService.GetManifestGroup:input_type -> frazil.dedup.v1.GetManifestGroupRequest
+	18, // 24: frazil.dedup.v1.DedupService.DescribeDataFile:input_type -> frazil.dedup.v1.DescribeDataFileRequest
+	20, // 25: frazil.dedup.v1.DedupService.ReadDeletes:input_type -> frazil.dedup.v1.ReadDeletesRequest
+	3,  // 26: frazil.dedup.v1.DedupService.Advance:output_type -> frazil.dedup.v1.AdvanceResponse
+	9,  // 27: frazil.dedup.v1.DedupService.GetTable:output_type -> frazil.dedup.v1.GetTableResponse
+	13, // 28: frazil.dedup.v1.DedupService.UpdateTags:output_type -> frazil.dedup.v1.UpdateTagsResponse
+	23, // 29: frazil.dedup.v1.DedupService.GetProgress:output_type -> frazil.dedup.v1.GetProgressResponse
+	15, // 30: frazil.dedup.v1.DedupService.GetManifestGroup:output_type -> frazil.dedup.v1.GetManifestGroupResponse
+	19, // 31: frazil.dedup.v1.DedupService.DescribeDataFile:output_type -> frazil.dedup.v1.DescribeDataFileResponse
+	21, // 32: frazil.dedup.v1.DedupService.ReadDeletes:output_type -> frazil.dedup.v1.ReadDeletesResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_frazil_dedup_v1_dedup_proto_init() }
@@ -1657,7 +1977,7 @@ func file_frazil_dedup_v1_dedup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_dedup_v1_dedup_proto_rawDesc), len(file_frazil_dedup_v1_dedup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

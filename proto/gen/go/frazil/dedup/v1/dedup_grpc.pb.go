@@ -24,6 +24,7 @@ const (
 	DedupService_Advance_FullMethodName          = "/frazil.dedup.v1.DedupService/Advance"
 	DedupService_GetTable_FullMethodName         = "/frazil.dedup.v1.DedupService/GetTable"
 	DedupService_UpdateTags_FullMethodName       = "/frazil.dedup.v1.DedupService/UpdateTags"
+	DedupService_GetProgress_FullMethodName      = "/frazil.dedup.v1.DedupService/GetProgress"
 	DedupService_GetManifestGroup_FullMethodName = "/frazil.dedup.v1.DedupService/GetManifestGroup"
 	DedupService_DescribeDataFile_FullMethodName = "/frazil.dedup.v1.DedupService/DescribeDataFile"
 	DedupService_ReadDeletes_FullMethodName      = "/frazil.dedup.v1.DedupService/ReadDeletes"
@@ -47,11 +48,16 @@ type DedupServiceClient interface {
 	// for its requirements. NotFound: no such epoch. InvalidArgument: a change that cannot be made, and why.
 	// Aborted: a requirement is not met. FailedPrecondition: the epoch was replaced.
 	UpdateTags(ctx context.Context, in *UpdateTagsRequest, opts ...grpc.CallOption) (*UpdateTagsResponse, error)
+	// GetProgress answers how far the walks of a table are. It starts no work. Idempotent. NotFound: no state of the
+	// topic.
+	GetProgress(ctx context.Context, in *GetProgressRequest, opts ...grpc.CallOption) (*GetProgressResponse, error)
 	// GetManifestGroup answers an immutable list of entries by its content name. Idempotent.
 	GetManifestGroup(ctx context.Context, in *GetManifestGroupRequest, opts ...grpc.CallOption) (*GetManifestGroupResponse, error)
-	// DescribeDataFile answers what is needed to serve a data file. Never starts work. Idempotent.
+	// DescribeDataFile answers what is needed to serve a data file. Of a file that is a room it asks for the walk down
+	// to its chunk and waits for it; for others it starts no work. Idempotent.
 	DescribeDataFile(ctx context.Context, in *DescribeDataFileRequest, opts ...grpc.CallOption) (*DescribeDataFileResponse, error)
-	// ReadDeletes streams bytes of a position delete file or a Puffin file. Idempotent. Nothing is sent before
+	// ReadDeletes streams bytes of a position delete file or a Puffin file. The bytes of a room's delete file wait for
+	// the walk down to its chunk; its size does not. Idempotent. Nothing is sent before
 	// the outcome is known; then, before the first bytes, the gRPC header "frazil-object-size": the length of the
 	// whole object, decimal bytes.
 	ReadDeletes(ctx context.Context, in *ReadDeletesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadDeletesResponse], error)
@@ -89,6 +95,16 @@ func (c *dedupServiceClient) UpdateTags(ctx context.Context, in *UpdateTagsReque
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpdateTagsResponse)
 	err := c.cc.Invoke(ctx, DedupService_UpdateTags_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *dedupServiceClient) GetProgress(ctx context.Context, in *GetProgressRequest, opts ...grpc.CallOption) (*GetProgressResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetProgressResponse)
+	err := c.cc.Invoke(ctx, DedupService_GetProgress_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +168,16 @@ type DedupServiceServer interface {
 	// for its requirements. NotFound: no such epoch. InvalidArgument: a change that cannot be made, and why.
 	// Aborted: a requirement is not met. FailedPrecondition: the epoch was replaced.
 	UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error)
+	// GetProgress answers how far the walks of a table are. It starts no work. Idempotent. NotFound: no state of the
+	// topic.
+	GetProgress(context.Context, *GetProgressRequest) (*GetProgressResponse, error)
 	// GetManifestGroup answers an immutable list of entries by its content name. Idempotent.
 	GetManifestGroup(context.Context, *GetManifestGroupRequest) (*GetManifestGroupResponse, error)
-	// DescribeDataFile answers what is needed to serve a data file. Never starts work. Idempotent.
+	// DescribeDataFile answers what is needed to serve a data file. Of a file that is a room it asks for the walk down
+	// to its chunk and waits for it; for others it starts no work. Idempotent.
 	DescribeDataFile(context.Context, *DescribeDataFileRequest) (*DescribeDataFileResponse, error)
-	// ReadDeletes streams bytes of a position delete file or a Puffin file. Idempotent. Nothing is sent before
+	// ReadDeletes streams bytes of a position delete file or a Puffin file. The bytes of a room's delete file wait for
+	// the walk down to its chunk; its size does not. Idempotent. Nothing is sent before
 	// the outcome is known; then, before the first bytes, the gRPC header "frazil-object-size": the length of the
 	// whole object, decimal bytes.
 	ReadDeletes(*ReadDeletesRequest, grpc.ServerStreamingServer[ReadDeletesResponse]) error
@@ -178,6 +199,9 @@ func (UnimplementedDedupServiceServer) GetTable(context.Context, *GetTableReques
 }
 func (UnimplementedDedupServiceServer) UpdateTags(context.Context, *UpdateTagsRequest) (*UpdateTagsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateTags not implemented")
+}
+func (UnimplementedDedupServiceServer) GetProgress(context.Context, *GetProgressRequest) (*GetProgressResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProgress not implemented")
 }
 func (UnimplementedDedupServiceServer) GetManifestGroup(context.Context, *GetManifestGroupRequest) (*GetManifestGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetManifestGroup not implemented")
@@ -263,6 +287,24 @@ func _DedupService_UpdateTags_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DedupService_GetProgress_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetProgressRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DedupServiceServer).GetProgress(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DedupService_GetProgress_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DedupServiceServer).GetProgress(ctx, req.(*GetProgressRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DedupService_GetManifestGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetManifestGroupRequest)
 	if err := dec(in); err != nil {
@@ -328,6 +370,10 @@ var DedupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateTags",
 			Handler:    _DedupService_UpdateTags_Handler,
+		},
+		{
+			MethodName: "GetProgress",
+			Handler:    _DedupService_GetProgress_Handler,
 		},
 		{
 			MethodName: "GetManifestGroup",
