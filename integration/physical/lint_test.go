@@ -1,0 +1,73 @@
+package physical
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/frazil-io/frazil/integration/harness"
+)
+
+// verdict is what `frazil lint --format json` prints, as far as it is compared.
+type verdict struct {
+	Errors   int
+	Findings []struct {
+		Check    string
+		Severity string
+		Readers  []string
+		Files    []string
+	}
+}
+
+const foundCode = 3 // exit code of lint and probe for "there is something"
+
+// lintFor asks lint about one reader.
+func (w *world) lintFor(t *testing.T, table string, reader harness.Engine) verdict {
+	t.Helper()
+	out, errs, code := w.frazil(t, "lint", namespace+"."+table, "--readers", string(reader), "--format", "json", "--max-files", "0", "--open-deletes")
+	var v verdict
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("lint: exit code %d, %v\n%s%s", code, err, out, errs)
+	}
+	if want := map[bool]int{true: foundCode}[v.Errors > 0]; code != want {
+		t.Errorf("lint: exit code %d with %d errors", code, v.Errors)
+	}
+	return v
+}
+
+// equalityFiles is Spark's statement for the files that PyIceberg refuses.
+func equalityFiles(table string) harness.Query {
+	return harness.Query{ID: table + ".equality", SQL: fmt.Sprintf("SELECT file_path FROM %s.%s.%s.delete_files WHERE content = 2", cat, namespace, table)}
+}
+
+// checkLint holds lint's verdict against what the reader does.
+func (w *world) checkLint(t *testing.T, table string, spark, pyiceberg, duckdb map[string]harness.Answer) {
+	t.Helper()
+	var unread []string
+	for _, row := range spark[table+".equality"].Rows {
+		unread = append(unread, row[0].(string))
+	}
+	slices.Sort(unread)
+	for _, f := range w.lintFor(t, table, harness.PyIceberg).Findings {
+		if f.Check == "unread-equality" && f.Severity == "error" {
+			slices.Sort(f.Files)
+			if !slices.Equal(f.Files, unread) {
+				t.Errorf("lint names %d files that PyIceberg refuses, and Spark lists %d equality deletes", len(f.Files), len(unread))
+			}
+			unread = nil
+		}
+	}
+	if len(unread) > 0 {
+		t.Errorf("lint does not say that PyIceberg refuses %d equality deletes", len(unread))
+	}
+	if e := pyiceberg[table].Error; !strings.Contains(e, "equality") {
+		t.Errorf("PyIceberg answers %q, and lint says that it refuses equality deletes", e)
+	}
+	v := w.lintFor(t, table, harness.DuckDB)
+	right := duckdb[table].Error == "" && slices.Equal(rowsOf(duckdb[table]), rowsOf(spark[table]))
+	if right != (v.Errors == 0) {
+		t.Errorf("DuckDB reads the table right: %t (%s); lint for it: %+v", right, duckdb[table].Error, v.Findings)
+	}
+}
