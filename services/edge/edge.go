@@ -79,8 +79,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make edge: %w", err)
 	}
-	s.makeREST(observer, auth, vendor)
-	s.makeS3(observer, auth, vendor)
+	store := object.NewStore(deps.Catalog, deps.Dedup, deps.Materializer, deps.Now)
+	s.makeREST(observer, auth, vendor, store)
+	s.makeS3(observer, auth, vendor, store)
 	return s, nil
 }
 
@@ -110,13 +111,13 @@ func (s *Service) vendor() (*vend.Vendor, error) {
 	return vend.New(key, previous, s.cfg.Credentials.Lifetime)
 }
 
-func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) {
+func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor, store *object.Store) {
 	h := rest.New(rest.Config{
 		DefaultWarehouse: s.cfg.REST.DefaultWarehouse, PublicURI: s.cfg.REST.PublicURI,
 		Bucket: s.cfg.S3.Bucket, Region: s.cfg.S3.Region,
 		RequestTimeout: s.cfg.S3.RequestTimeout, ConnectTimeout: s.cfg.S3.ConnectTimeout, BodyTimeout: 30 * time.Second,
 		Endpoint: s.endpoint,
-	}, rest.Deps{Catalog: s.deps.Catalog, Authn: auth, Vendor: vendor, Now: s.deps.Now, Log: s.deps.Log})
+	}, rest.Deps{Catalog: s.deps.Catalog, Authn: auth, Vendor: vendor, Now: s.deps.Now, Log: s.deps.Log, Loaded: store.Loaded})
 	catalog := o.Handler("rest", h.Serve)
 	s.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if extra, ok := s.deps.Handlers[r.URL.Path]; ok {
@@ -127,8 +128,7 @@ func (s *Service) makeREST(o *observe.Observer, auth *authn.Authenticator, vendo
 	})
 }
 
-func (s *Service) makeS3(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor) {
-	store := object.NewStore(s.deps.Catalog, s.deps.Dedup, s.deps.Materializer, s.deps.Now)
+func (s *Service) makeS3(o *observe.Observer, auth *authn.Authenticator, vendor *vend.Vendor, store *object.Store) {
 	h := s3.New(s3.Config{Bucket: s.cfg.S3.Bucket, Domain: s.cfg.S3.Domain, Region: s.cfg.S3.Region, Hold: s.cfg.S3.Hold},
 		s3.Deps{
 			Store: store, Authn: auth, Vendor: vendor, Now: s.deps.Now, NewID: newRequestID,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/frazil-io/frazil/libs/config"
+	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/lifecycle"
 	"github.com/frazil-io/frazil/services/edge"
 	"github.com/frazil-io/frazil/services/edge/internal/edgefake"
@@ -120,6 +122,19 @@ func loadConfig(t *testing.T, r *running, prepare func(*http.Request)) map[strin
 	return l.Config
 }
 
+// signed signs requests with what was vended.
+func signed(t *testing.T, c map[string]string) func(*http.Request) {
+	return func(req *http.Request) {
+		req.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+		err := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).SignHTTP(t.Context(), aws.Credentials{
+			AccessKeyID: c["s3.access-key-id"], SecretAccessKey: c["s3.secret-access-key"], SessionToken: c["s3.session-token"],
+		}, req, "UNSIGNED-PAYLOAD", "s3", c["s3.region"], time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A table is loaded and a file read with what the answer vended, and with nothing else.
 func TestFromTheCatalogToTheBytes(t *testing.T) {
 	r := start(t, loopback(), nil)
@@ -129,20 +144,41 @@ func TestFromTheCatalogToTheBytes(t *testing.T) {
 	if c["s3.endpoint"] != "http://"+r.S3Addr().String()+"/" {
 		t.Errorf("endpoint %q, S3 listens on %v", c["s3.endpoint"], r.S3Addr())
 	}
-	sign := func(req *http.Request) {
-		req.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
-		err := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).SignHTTP(t.Context(), aws.Credentials{
-			AccessKeyID: c["s3.access-key-id"], SecretAccessKey: c["s3.secret-access-key"], SessionToken: c["s3.session-token"],
-		}, req, "UNSIGNED-PAYLOAD", "s3", c["s3.region"], time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	sign := signed(t, c)
 	if resp, body := get(t, c["s3.endpoint"]+"frazil/"+file.Key(), sign); resp.StatusCode != 200 || !bytes.Equal(body, want) {
 		t.Errorf("%d, %d bytes", resp.StatusCode, len(body))
 	}
 	if resp, _ := get(t, c["s3.endpoint"]+"frazil/"+file.Key(), nil); resp.StatusCode != 403 {
 		t.Errorf("unsigned: %d", resp.StatusCode)
+	}
+}
+
+// The load that names a table's next state epoch is the end of the one before: its paths say why.
+func TestALoadEndsTheStateEpochBefore(t *testing.T) {
+	r := start(t, loopback(), nil)
+	file := r.fake.DataFile(0, []byte("rows"))
+	c := loadConfig(t, r, nil)
+	read := func() (int, string) {
+		resp, body := get(t, c["s3.endpoint"]+"frazil/"+file.Key(), signed(t, c))
+		return resp.StatusCode, string(body)
+	}
+	if status, body := read(); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	r.fake.Fail = func(_ context.Context, method, _ string) error {
+		if method == "ResolveEpoch" {
+			return fmt.Errorf("the topic was created anew: %w", fault.ErrRetired)
+		}
+		return nil
+	}
+	loadConfig(t, r, nil)
+	if status, body := read(); status != 200 || body != "rows" {
+		t.Errorf("a load that names the same state epoch: %d %s", status, body)
+	}
+	r.fake.Successor = "ponmlkjihgfedcba"
+	loadConfig(t, r, nil)
+	if status, body := read(); status != 404 || !strings.Contains(body, "created anew") {
+		t.Errorf("a load that names another state epoch: %d %s", status, body)
 	}
 }
 

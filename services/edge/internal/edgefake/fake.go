@@ -49,6 +49,8 @@ type Backend struct {
 	Cut int
 	// BreakAfter fails a bulk stream after that many bytes; 0 = never.
 	BreakAfter int
+	// Successor is the state epoch that loads name; empty: Epoch.
+	Successor string
 	// NoSizeHeader leaves the size header out.
 	NoSizeHeader bool
 
@@ -271,6 +273,9 @@ func (c *catalog) LoadTable(ctx context.Context, r *catalogv1.LoadTableRequest) 
 		return nil, err
 	}
 	resp := &catalogv1.LoadTableResponse{MetadataLocation: "s3://" + Bucket + "/" + key, StateEpoch: Epoch, Topic: r.GetTable()}
+	if c.b.Successor != "" {
+		resp.StateEpoch = c.b.Successor
+	}
 	resp.Location = "s3://" + Bucket + "/" + objectname.Table{Name: r.GetTable(), Epoch: Epoch}.Location(objectname.Current)
 	if r.GetKnownMetadataLocation() != resp.GetMetadataLocation() {
 		resp.MetadataJson = data

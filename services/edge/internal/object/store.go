@@ -31,7 +31,8 @@ const SizeHeader = "frazil-object-size"
 const (
 	epochCache = 4096
 	sizeCache  = 1 << 16
-	// An epoch may be replaced at any time: its files are refused by their owners at once, by the edge after this.
+	// An epoch may be replaced at any time. Where a load here names another one it is asked for anew at once, elsewhere
+	// after this: until then its files read as they always did.
 	knownTTL   = 30 * time.Second
 	unknownTTL = 2 * time.Second
 )
@@ -61,6 +62,7 @@ type Store struct {
 	data    materializerv1.MaterializerServiceClient
 	now     func() time.Time
 	epochs  *lru.Cache[string, epoch]
+	present *lru.Cache[string, string] // table -> the state epoch that a load named last
 	sizes   *lru.Cache[string, int64]
 }
 
@@ -75,7 +77,7 @@ type epoch struct {
 func NewStore(catalog catalogv1.CatalogServiceClient, dedup dedupv1.DedupServiceClient, data materializerv1.MaterializerServiceClient, now func() time.Time) *Store {
 	return &Store{
 		catalog: catalog, dedup: dedup, data: data, now: now,
-		epochs: lru.New[string, epoch](epochCache), sizes: lru.New[string, int64](sizeCache),
+		epochs: lru.New[string, epoch](epochCache), present: lru.New[string, string](epochCache), sizes: lru.New[string, int64](sizeCache),
 	}
 }
 
@@ -131,7 +133,7 @@ func (s *Store) verify(ctx context.Context, d objectname.DataFile) error {
 
 func (s *Store) epoch(ctx context.Context, id string) (epoch, error) {
 	now := s.now()
-	if e, ok := s.epochs.Get(id); ok && now.Before(e.expires) {
+	if e, ok := s.epochs.Get(id); ok && now.Before(e.expires) && !s.replaced(e.table, id) {
 		return e, e.err
 	}
 	resp, err := s.catalog.ResolveEpoch(ctx, &catalogv1.ResolveEpochRequest{StateEpoch: id})
@@ -149,6 +151,15 @@ func (s *Store) epoch(ctx context.Context, id string) (epoch, error) {
 	copy(e.key[:], resp.GetCheckKey())
 	s.epochs.Add(id, e, 1)
 	return e, nil
+}
+
+// Loaded notes which state epoch a load of a table named.
+func (s *Store) Loaded(table, epoch string) { s.present.Add(table, epoch, 1) }
+
+// replaced says whether a load has named another state epoch of the table.
+func (s *Store) replaced(table, id string) bool {
+	present, ok := s.present.Get(table)
+	return ok && present != id
 }
 
 // deletesSize asks dedup for the length of a delete file. The name does not hold it.

@@ -47,6 +47,8 @@ type Deps struct {
 	Vendor  *vend.Vendor
 	Now     func() time.Time
 	Log     *slog.Logger
+	// Loaded is told which state epoch every load of a table names. nil: nobody is told.
+	Loaded func(table, epoch string)
 }
 
 // Handler answers catalog requests. Safe for concurrent use.

@@ -86,6 +86,9 @@ func (h *Handler) loadTable(q *request) error {
 	if err != nil {
 		return h.tableError(q, ns, table, err)
 	}
+	if h.deps.Loaded != nil {
+		h.deps.Loaded(table, resp.GetStateEpoch())
+	}
 	tag := h.etag(q, resp.GetMetadataLocation(), mode)
 	if matches(known, tag) {
 		q.setETag(tag)

@@ -71,7 +71,7 @@ func (h *Handler) secret(accessKey, token string, now time.Time) (string, vend.C
 	secret, claims, err := h.deps.Vendor.Verify(accessKey, token, now)
 	switch {
 	case errors.Is(err, vend.ErrExpired):
-		return "", vend.Claims{}, refuse(http.StatusBadRequest, "ExpiredToken", "The provided token has expired.")
+		return "", vend.Claims{}, refuse(http.StatusBadRequest, "ExpiredToken", "The provided token has expired: load the table again, or ask its credentials endpoint, for new credentials.")
 	case errors.Is(err, vend.ErrUnknownAccessKey):
 		return "", vend.Claims{}, refuse(http.StatusForbidden, "InvalidAccessKeyId", "The access key does not belong to the session token.")
 	case err != nil:
