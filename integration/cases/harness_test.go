@@ -26,11 +26,15 @@ type gateway struct {
 	t *testing.T
 }
 
-func newGateway(t *testing.T) *gateway {
+// newGateway starts the product, after the changes.
+func newGateway(t *testing.T, change ...func(*inprocess.Frazil)) *gateway {
 	t.Helper()
 	g := &gateway{inprocess.New(t), t}
 	g.create()
 	g.Config.Tables = map[string]app.TableConfig{topic: {Dedup: dedup.TableConfig{ChunkLog2: 4, BlockLog2: 2}}}
+	for _, c := range change {
+		c(g.Frazil)
+	}
 	g.Start()
 	return g
 }

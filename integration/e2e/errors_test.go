@@ -60,7 +60,7 @@ func TestTheBrokerAway(t *testing.T) {
 	records := harness.Captured(t, c.file(t))
 	admin.Replay(t, c.topic(), records[:4])
 	broker.Stop(t)
-	f := harness.NewFrazil(t, harness.Options{Brokers: broker.Addr()})
+	f := harness.NewFrazil(t, harness.Options{Brokers: broker.Addr(), Config: "freshness: {load_wait: 1s}\n"})
 	f.Launch(t)
 	f.Await(t, "/livez")
 	if status, _, err := f.Get(t.Context(), "/readyz", ""); err != nil || status != http.StatusServiceUnavailable {
@@ -159,14 +159,10 @@ func TestATopicThatWasReCreated(t *testing.T) {
 	if slices.Sort(at); err != nil || !slices.Equal(at, []string{"3", "4"}) {
 		t.Errorf("rows at %v, %v; want 3 and 4", at, err)
 	}
-	// The edge remembers for half a minute that the old state epoch was one.
-	harness.Eventually(t, "a path of the old topic is gone", func() error {
-		_, err := before.Object(t.Context(), path, "")
-		if code(t, err) != http.StatusNotFound || !strings.Contains(err.Error(), "NoSuchKey") {
-			return fmt.Errorf("it answers %v", err)
-		}
-		return nil
-	})
+	if _, err := before.Object(t.Context(), path, ""); code(t, err) != http.StatusNotFound || !strings.Contains(err.Error(), "NoSuchKey") ||
+		!strings.Contains(err.Error(), "created anew") {
+		t.Errorf("a path of the old topic answers %v", err)
+	}
 }
 
 const tokens = `
