@@ -100,19 +100,17 @@ func (f *File) WriteRange(w io.Writer, off, n int64) error {
 	if err := out.write(f.plan.head); err != nil {
 		return err
 	}
-	var page []byte
+	from := &cursor{it: f.positions.ManyIterator(), buf: make([]uint32, 4096)}
 	for first := int64(0); first < f.plan.count && out.left > 0; first += pageValues {
 		header, values := f.plan.posPage(first)
 		if size := int64(len(header)) + values*posBytes; out.skip >= size {
 			out.skip -= size
 			continue
 		}
-		page = append(page[:0], header...)
-		var err error
-		if page, err = f.appendPositions(page, first, values); err != nil {
+		if err := out.write(header); err != nil {
 			return err
 		}
-		if err := out.write(page); err != nil {
+		if err := out.writePositions(from, first, values); err != nil {
 			return err
 		}
 	}
@@ -122,18 +120,47 @@ func (f *File) WriteRange(w io.Writer, off, n int64) error {
 	return out.write(f.plan.tail)
 }
 
-// appendPositions appends the positions number [first, first+n), PLAIN.
-func (f *File) appendPositions(b []byte, first, n int64) ([]byte, error) {
-	from, err := f.positions.Select(uint32(first))
-	if err != nil {
-		return nil, fmt.Errorf("position number %d: %w: %w", first, err, fault.ErrInvalid)
+// writePositions writes the positions number [first, first+n), PLAIN. It renders only those that the window passes on.
+func (o *window) writePositions(from *cursor, first, n int64) error {
+	skipped := min(n, o.skip/posBytes)
+	o.skip -= skipped * posBytes
+	n = min(n-skipped, (o.skip+o.left+posBytes-1)/posBytes)
+	page := make([]byte, n*posBytes)
+	if err := from.read(page, first+skipped); err != nil {
+		return err
 	}
-	it := f.positions.Iterator()
-	it.AdvanceIfNeeded(from)
-	for range n {
-		b = binary.LittleEndian.AppendUint64(b, uint64(it.Next()))
+	return o.write(page)
+}
+
+// cursor reads positions in their order.
+type cursor struct {
+	it  roaring.ManyIntIterable
+	at  int64 // the number of the next one
+	buf []uint32
+}
+
+// read fills b with the positions from number first on. first never decreases.
+func (c *cursor) read(b []byte, first int64) error {
+	for c.at < first || len(b) > 0 {
+		values := c.buf[:min(int64(len(c.buf)), max(first-c.at, 0))]
+		passed := len(values) > 0
+		if !passed {
+			values = c.buf[:min(len(c.buf), len(b)/posBytes)]
+		}
+		n := c.it.NextMany(values)
+		if n == 0 {
+			return fmt.Errorf("position number %d: there are only %d: %w", first, c.at, fault.ErrInvalid)
+		}
+		c.at += int64(n)
+		if passed {
+			continue
+		}
+		for i, v := range values[:n] {
+			binary.LittleEndian.PutUint64(b[i*posBytes:], uint64(v))
+		}
+		b = b[n*posBytes:]
 	}
-	return b, nil
+	return nil
 }
 
 // window passes on a range of what is written to it.
