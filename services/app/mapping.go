@@ -53,11 +53,19 @@ func (c Config) dedup() dedup.Config {
 	own.BadRecordRetry, own.CollectEvery = c.Dedup.BadRecordRetry, c.Dedup.CollectEvery
 	own.Fold = c.Dedup.Fold
 	own.StateCacheBytes, own.DeleteCacheBytes = int64(c.Memory.MaxBytes)/4, int64(c.Memory.MaxBytes)/8
+	own.BlockBytes = blockBytes(int64(c.Memory.MaxBytes), c.Slots.Work+c.Slots.Scan)
 	own.Tables = make(map[string]dedup.TableConfig, len(c.Tables))
 	for topic, t := range c.Tables {
 		own.Tables[topic] = t.Dedup
 	}
 	return own
+}
+
+// blockBytes is what a block aims at: a row group is in memory as a whole while it is made, in every slot one, and takes
+// up to three times its records there. More than the largest pays no more: see docs/BENCHMARKS.md.
+func blockBytes(memory int64, slots int) int64 {
+	const least, largest = 8 << 20, 32 << 20
+	return max(least, min(memory/int64(2*max(1, slots)), largest))
 }
 
 func (c Config) kafka() franz.Config {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/frazil-io/frazil/libs/config"
 	"github.com/frazil-io/frazil/libs/kafkalog/franz"
 )
 
@@ -35,5 +36,27 @@ func TestFetchesFollowTheMemory(t *testing.T) {
 	c.Memory.MaxBytes = 64 << 20
 	if small := c.kafka(); small.FetchBytes != 2<<20 || small.MaxBatchBytes != 32<<20 {
 		t.Errorf("in 64 MiB fetches of %d and batches of %d bytes", small.FetchBytes, small.MaxBatchBytes)
+	}
+}
+
+func TestBlocksFollowTheMemoryAndTheSlots(t *testing.T) {
+	for _, c := range []struct {
+		memory config.Size
+		slots  int // of each kind
+		want   int64
+	}{
+		{512 << 20, 2, 32 << 20},
+		{512 << 20, 4, 32 << 20},
+		{512 << 20, 8, 16 << 20},
+		{512 << 20, 64, 8 << 20},
+		{64 << 20, 2, 8 << 20},
+		{128 << 20, 2, 16 << 20},
+		{64 << 30, 16, 32 << 20},
+	} {
+		conf := Default()
+		conf.Memory.MaxBytes, conf.Slots.Work, conf.Slots.Scan = c.memory, c.slots, c.slots
+		if got := conf.dedup().BlockBytes; got != c.want {
+			t.Errorf("%d bytes of memory and %d slots: blocks of %d bytes, want %d", c.memory, c.slots, got, c.want)
+		}
 	}
 }

@@ -68,6 +68,9 @@ type Config struct {
 	// Defaults 128 MiB and 64 MiB.
 	StateCacheBytes  int64 `yaml:"state_cache_bytes"`
 	DeleteCacheBytes int64 `yaml:"delete_cache_bytes"`
+	// BlockBytes is what a block aims at, bytes of records; it holds between a quarter of that and all. A chunk aims at
+	// eight times as much. Default 32 MiB.
+	BlockBytes int64 `yaml:"block_bytes"`
 	// BadRecordRetry is how long a record that stopped its partition is not read again. Default 30 s.
 	BadRecordRetry time.Duration `yaml:"bad_record_retry"`
 	// CollectEvery is how often state that nothing names is looked for. Default 1 min.
@@ -87,18 +90,18 @@ type FoldConfig struct {
 
 // TableConfig is about one topic. What it says about sizes counts when the table's state is made.
 type TableConfig struct {
-	// ChunkLog2 is log2 of the offsets of a chunk, 2 to 22. Default: about 64 MiB of records, 14 to 22.
+	// ChunkLog2 is log2 of the offsets of a chunk, 2 to 22. Default: about eight times BlockBytes of records, 14 to 19.
 	ChunkLog2 int `yaml:"chunk_log2"`
-	// BlockLog2 is log2 of the offsets of a block, even, 2 to 18, at most ChunkLog2. Default: about 8 MiB of
-	// records, 10 to 18.
+	// BlockLog2 is log2 of the offsets of a block, even, 2 to 18, at most ChunkLog2. Default: at most BlockBytes of
+	// records, 10 to 16.
 	BlockLog2 int `yaml:"block_log2"`
 	// OnBadRecord of this topic.
 	OnBadRecord string `yaml:"on_bad_record"`
+	// Plan of this topic. It may be changed at any time.
+	Plan string `yaml:"plan"`
 }
 
 // SnapshotsConfig says how long the past can be read.
-	// Plan of this topic. It may be changed at any time.
-	Plan string `yaml:"plan"`
 type SnapshotsConfig struct {
 	// Retention is how long a snapshot is kept. Default 1 h.
 	Retention time.Duration `yaml:"retention"`
@@ -116,7 +119,7 @@ func Default() Config {
 		Bucket: "frazil", OnBadRecord: BadRecordFail, Plan: PlanEager, RoomBytes: 1 << 30,
 		Snapshots:              SnapshotsConfig{Retention: time.Hour, Dense: 10 * time.Minute, Every: time.Minute, Listed: 100},
 		RetentionMarginPercent: 10, ChunksPerGroup: 256, Parallel: runtime.GOMAXPROCS(0), Waiting: 1024, OpenRuns: 256,
-		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
+		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, BlockBytes: 32 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
 		Fold: FoldConfig{Every: time.Minute, MinMarks: 256, MaxMarks: 1 << 18},
 	}
 }
@@ -132,15 +135,16 @@ func (c Config) Validate() (warnings []error, err error) {
 	bad(c.RunDir == "", "run_dir is not set")
 	bad(c.Bucket == "", "bucket is empty")
 	bad(!isPolicy(c.OnBadRecord), "on_bad_record %q: fail or skip", c.OnBadRecord)
-	s := c.Snapshots
-	bad(s.Retention <= 0 || s.Dense < 0 || s.Every <= 0 || s.Listed < 1, "snapshots: retention, every and listed must be above 0")
-	bad(c.RetentionMarginPercent < 0 || c.RetentionMarginPercent > 100, "retention_margin_percent %d: 0 to 100", c.RetentionMarginPercent)
 	bad(!isPlan(c.Plan), "plan %q: eager or lazy", c.Plan)
 	bad(c.Plan == PlanLazy && c.OnBadRecord == BadRecordFail,
 		"plan: lazy needs on_bad_record: skip: a snapshot that is published before its records are read cannot be stopped by one of them")
 	bad(c.RoomBytes < minRoom || c.RoomBytes > maxRoom, "lazy_room: %d bytes, it must be 1MiB to 1TiB", c.RoomBytes)
+	s := c.Snapshots
+	bad(s.Retention <= 0 || s.Dense < 0 || s.Every <= 0 || s.Listed < 1, "snapshots: retention, every and listed must be above 0")
+	bad(c.RetentionMarginPercent < 0 || c.RetentionMarginPercent > 100, "retention_margin_percent %d: 0 to 100", c.RetentionMarginPercent)
 	bad(c.ChunksPerGroup < 1 || c.Parallel < 1 || c.Waiting < 1 || c.OpenRuns < 1, "chunks_per_group, parallel, waiting and open_runs must be above 0")
 	bad(c.StateCacheBytes < 0 || c.DeleteCacheBytes < 0, "state_cache_bytes and delete_cache_bytes must not be negative")
+	bad(c.BlockBytes < 1, "block_bytes must be above 0")
 	bad(c.CollectEvery <= 0, "collect_every must be above 0")
 	bad(c.Fold.Every < 0 || c.Fold.MinMarks < 1 || c.Fold.MaxMarks < 1, "fold: every must not be negative, min_marks and max_marks must be above 0")
 	for topic, t := range c.Tables {
@@ -149,13 +153,13 @@ func (c Config) Validate() (warnings []error, err error) {
 		bad(t.BlockLog2 != 0 && (t.BlockLog2 < minBlockLog2 || t.BlockLog2 > maxBlockLog2 || t.BlockLog2%2 != 0),
 			"tables.%s.block_log2 %d: even, %d to %d", topic, t.BlockLog2, minBlockLog2, maxBlockLog2)
 		bad(t.ChunkLog2 != 0 && t.BlockLog2 > t.ChunkLog2, "tables.%s: a block of 2^%d in a chunk of 2^%d", topic, t.BlockLog2, t.ChunkLog2)
+		bad(t.Plan != "" && !isPlan(t.Plan), "tables.%s.plan %q: eager or lazy", topic, t.Plan)
+		bad(c.lazy(topic) && !c.skips(topic) && (t.Plan != "" || t.OnBadRecord != ""),
+			"tables.%s has plan lazy, which needs tables.%s.on_bad_record: skip", topic, topic)
 		bad(t.OnBadRecord != "" && !isPolicy(t.OnBadRecord), "tables.%s.on_bad_record %q: fail or skip", topic, t.OnBadRecord)
 	}
 	return nil, errors.Join(errs...)
 }
-		bad(t.Plan != "" && !isPlan(t.Plan), "tables.%s.plan %q: eager or lazy", topic, t.Plan)
-		bad(c.lazy(topic) && !c.skips(topic) && (t.Plan != "" || t.OnBadRecord != ""),
-			"tables.%s has plan lazy, which needs tables.%s.on_bad_record: skip", topic, topic)
 
 func isPolicy(s string) bool { return s == BadRecordFail || s == BadRecordSkip }
 

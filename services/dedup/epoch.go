@@ -208,10 +208,12 @@ func pinSchemas(writers [][]byte) ([][]byte, error) {
 	return out, nil
 }
 
-// What chunks and blocks aim at, bytes of records.
 const (
-	chunkBytes = 64 << 20
-	blockBytes = 8 << 20
+	// blocksPerChunk is how many blocks a chunk aims at.
+	blocksPerChunk = 8
+	// largestBlock and largestChunk are log2 of the most offsets that are chosen unasked: the batch of a row group and
+	// the events of a chunk are in memory as a whole.
+	largestBlock, largestChunk = 16, 19
 )
 
 // sizes chooses log2 of chunk and block, 0 and 0 while nothing is known: the topic has no record yet.
@@ -223,8 +225,8 @@ func (s *Service) sizes(topic string, bytesPerOffset int64) (chunkLog2, blockLog
 		}
 		return t.ChunkLog2, t.BlockLog2
 	}
-	chunkLog2 = clamp(bits.Len64(uint64(chunkBytes/bytesPerOffset))-1, 14, maxChunkLog2)
-	blockLog2 = clamp((bits.Len64(uint64(blockBytes/bytesPerOffset))-1)&^1, 10, maxBlockLog2)
+	chunkLog2 = clamp(bits.Len64(uint64(blocksPerChunk*s.cfg.BlockBytes/bytesPerOffset))-1, 14, largestChunk)
+	blockLog2 = clamp((bits.Len64(uint64(s.cfg.BlockBytes/bytesPerOffset))-1)&^1, 10, largestBlock)
 	if t.ChunkLog2 != 0 {
 		chunkLog2 = t.ChunkLog2
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/frazil-io/frazil/libs/column"
 	"github.com/frazil-io/frazil/libs/decode"
 	"github.com/frazil-io/frazil/libs/kafkalog"
 	"github.com/frazil-io/frazil/libs/kafkapos"
@@ -19,9 +20,11 @@ const lookFurther = 16
 
 // Discovery is how a topic is read, and how large its records are.
 type Discovery struct {
-	Decoding       decode.Decoding
-	Writers        []*schema.Schema
-	BytesPerOffset int64 // mean of key and value over the offsets looked at, at least 1; 0 when there is no record
+	Decoding decode.Decoding
+	Writers  []*schema.Schema
+	// BytesPerOffset is the mean over the offsets looked at of key and value, or of what the numbers of their rows take
+	// decoded if that is more: at least 1; 0 when there is no record.
+	BytesPerOffset int64
 }
 
 // Discover samples the newest offsets of the ranges and finds how the topic is encoded. Errors: those of
@@ -31,7 +34,7 @@ func (b *Builder) Discover(ctx context.Context, topic kafkalog.Topic, ranges map
 	window := kafkapos.Offset(max(1, decode.MaxSamples/max(1, len(ranges))))
 	for more := true; more && !s.valued; window *= lookFurther {
 		more = false
-		s.offsets, s.bytes = 0, 0
+		s.offsets, s.bytes, s.records = 0, 0, 0
 		// Tombstones say how keys are written, but must not take the place of what has columns.
 		s.valuedOnly = len(s.samples) > 0
 		s.samples = nil
@@ -52,9 +55,21 @@ func (b *Builder) Discover(ctx context.Context, topic kafkalog.Topic, ranges map
 	}
 	out := Discovery{Decoding: d.Decoding, Writers: d.Writers}
 	if len(s.samples) > 0 {
-		out.BytesPerOffset = max(1, s.bytes/max(1, s.offsets))
+		out.BytesPerOffset = max(1, max(s.bytes, s.records*rowBytes(d.Writers))/max(1, s.offsets))
 	}
 	return out, nil
+}
+
+// leafBytes is what a number takes in a batch, with its definition level.
+const leafBytes = 8 + 1
+
+// rowBytes is what the numbers of a row take in a batch; texts are no longer there than in the record.
+func rowBytes(writers []*schema.Schema) int64 {
+	leaves := 0
+	for _, w := range writers {
+		leaves = max(leaves, len(column.NewBatch(w).Leaves))
+	}
+	return leafBytes * int64(leaves)
 }
 
 // sampler collects samples.
@@ -63,6 +78,7 @@ type sampler struct {
 	topic          kafkalog.Topic
 	samples        []decode.Sample
 	offsets, bytes int64
+	records        int64
 	valued         bool // one of the samples has a value
 	valuedOnly     bool // others are left out
 }
@@ -73,6 +89,7 @@ func (s *sampler) look(ctx context.Context, p kafkapos.Partition, rng kafkapos.R
 	}
 	res, err := s.b.reader.Read(ctx, s.topic, p, rng, kafkalog.Visitor{Record: func(rec *kafkalog.Record) error {
 		s.bytes += int64(len(rec.Key) + len(rec.Value))
+		s.records++
 		sample := decode.Sample{Partition: p, Offset: rec.Offset, Key: rec.Key, Value: rec.Value}
 		if len(s.samples) == decode.MaxSamples || s.valuedOnly && !sample.HasValue() {
 			return nil

@@ -85,7 +85,8 @@ type DiscoverSchemaResponse struct {
 	// Each is an Iceberg schema JSON of the value's columns plus key columns that the value lacks; field ids
 	// are positions and mean nothing.
 	WriterSchemasJson [][]byte `protobuf:"bytes,2,rep,name=writer_schemas_json,json=writerSchemasJson,proto3" json:"writer_schemas_json,omitempty"`
-	// Observed mean bytes per offset (key and value), at least 1; 0 when the topic is empty.
+	// Observed mean bytes per offset, of key and value or, if that is more, of a row's numbers decoded: at least 1; 0
+	// when the topic is empty.
 	BytesPerOffset int64 `protobuf:"varint,3,opt,name=bytes_per_offset,json=bytesPerOffset,proto3" json:"bytes_per_offset,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
