@@ -40,6 +40,8 @@ func (w *world) disturb(s Step) error {
 		w.Resume()
 	case "replicas":
 		return w.replicas(int(s.Number(0)))
+	case "upgrade":
+		return w.upgrade()
 	case "rollback":
 		return w.rollBack(int(s.Number(0)), s.Text(1))
 	case "logstart":
@@ -230,6 +232,32 @@ func (w *world) replicas(n int) error {
 		}
 		delete(w.unsettled, i)
 	}
+	return nil
+}
+
+// upgrade starts all processes anew with another encoder.
+func (w *world) upgrade() error {
+	if !w.Upgrade() {
+		return nil
+	}
+	w.Resume()
+	var run []int
+	for i := range w.Most() {
+		if !w.Answers(i) {
+			continue
+		}
+		run = append(run, i)
+		if err := w.Stop(i); err != nil {
+			return fail("stop", "the process ended with %v", err)
+		}
+		delete(w.unsettled, i)
+	}
+	for _, i := range run {
+		if err := w.Start(w.ctx, i); err != nil {
+			return err
+		}
+	}
+	w.steps["upgraded"]++
 	return nil
 }
 

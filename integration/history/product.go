@@ -37,6 +37,9 @@ type Product interface {
 	// Image is the state as it is, RollBack makes it so again. nil: this product cannot.
 	Image() any
 	RollBack(image any)
+	// Upgrade lets processes that are started from now on have another encoder, or again the one before. false: this
+	// product cannot.
+	Upgrade() bool
 	// Log is what the processes said last.
 	Log() string
 	Close()
@@ -44,6 +47,9 @@ type Product interface {
 
 // Opener makes the product that a program asks for, with no process running. dir is its own.
 type Opener func(p Program, dir string, brokers []string) (Product, error)
+
+// CredentialsKey signs the credentials of all processes.
+const CredentialsKey = "one-key-for-all-processes-of-a-program"
 
 // traps are what Trap knows.
 func traps() []string {
@@ -61,7 +67,7 @@ func Configure(p Program, dir string, i int, brokers []string) app.Config {
 	c.Freshness.OffsetsTTL, c.Freshness.MinCutInterval, c.Freshness.TopicsTTL = time.Millisecond, time.Millisecond, time.Millisecond
 	c.Freshness.BackgroundInterval = max(time.Millisecond, ms("background"))
 	c.Tables = map[string]app.TableConfig{Topic: {Dedup: dedup.TableConfig{ChunkLog2: p.Setting("chunk"), BlockLog2: p.Setting("block")}}}
-	c.Credentials.Key = config.NewSecret("one-key-for-all-processes-of-a-program")
+	c.Credentials.Key = config.NewSecret(CredentialsKey)
 	c.Cache.MaxBytes = config.Size(p.Setting("cache"))
 	c.Snapshots.Retention, c.Snapshots.Dense, c.Snapshots.Every = ms("retention"), ms("dense"), 20*time.Millisecond
 	c.Dedup.Parallel, c.Dedup.CollectEvery = max(1, p.Setting("parallel")), 20*time.Millisecond
@@ -137,6 +143,8 @@ func (m *memory) Resume() {
 func (m *memory) Image() any { return m.state.Image() }
 
 func (m *memory) RollBack(image any) { m.state.Load(image.(inprocess.Image)) }
+
+func (m *memory) Upgrade() bool { return false }
 
 func (m *memory) Log() string { return m.log.String() }
 

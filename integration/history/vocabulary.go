@@ -80,6 +80,7 @@ func vocabulary() []chance {
 		{"resume", 3, alone("resume")},
 		// how many there are from now on
 		{"replicas", 2, func(r *rand.Rand) Step { return step("replicas", 1+r.IntN(3)) }},
+		{"upgrade", 2, alone("upgrade")},
 		// how many loads ago, who remembers
 		{"rollback", 2, func(r *rand.Rand) Step { return step("rollback", r.IntN(4), pick(r, "all", "one", "none")) }},
 		// partition, thousandths of the log
@@ -92,5 +93,5 @@ func vocabulary() []chance {
 
 // faults are the words that are no use of the product.
 func faults() []string {
-	return []string{"evict", "loseruns", "restart", "kill", "replicas", "rollback", "logstart", "recreate", "addparts"}
+	return []string{"evict", "loseruns", "restart", "kill", "replicas", "upgraded", "rollback", "logstart", "recreate", "addparts"}
 }

@@ -1,5 +1,4 @@
-// Package soak runs random programs against the whole product, in a process of its own that is stopped, killed and
-// robbed of its files, over a broker in the test. Every read at every snapshot that was ever seen must be a plain fold
-// of what was produced, or one of the errors that are allowed in that situation. A program is a text: one that fails is
-// printed, shrunk, and can be run again.
+// Package soak runs the programs of integration/history for as long as one likes, also against processes of their own:
+// over a disk, killed and robbed of their files, and several of them over a Redis that is rolled back. What is allowed
+// to readers is written there. A program that fails is printed, shrunk, and can be run again.
 package soak

@@ -2,38 +2,40 @@ package soak
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/frazil-io/frazil/integration/history"
 	"github.com/frazil-io/frazil/libs/config"
 	"github.com/frazil-io/frazil/libs/telemetry"
 	"github.com/frazil-io/frazil/services/app"
 )
 
 var (
-	minutes = flag.Float64("soak.minutes", 0, "run random programs for so long; 0: two programs")
+	minutes = flag.Float64("soak.minutes", 0, "run random programs for so long; 0: one over each kind of store")
 	seed    = flag.Uint64("soak.seed", 0, "run only the program of this seed")
 	file    = flag.String("soak.case", "", "run only the program in this file")
+	store   = flag.String("soak.store", "", "run only over this kind of store: embedded, redis or memory")
 	length  = flag.Int("soak.steps", 40, "steps of a program")
 	tries   = flag.Int("soak.shrink", 40, "how many programs may be run to shrink one that fails")
 )
 
-// child is the variable that makes the test binary the product: its value is the configuration file.
-const child = "SOAK_CHILD"
+// childFile is the variable that makes the test binary the product: its value is the configuration file.
+const childFile = "SOAK_CHILD"
 
 func TestMain(m *testing.M) {
-	file := os.Getenv(child)
+	file := os.Getenv(childFile)
 	if file == "" {
 		os.Exit(m.Run())
 	}
@@ -52,6 +54,7 @@ func product(file string) error {
 	if err := config.Load(file, nil, &c); err != nil {
 		return err
 	}
+	c.Credentials.Key = config.NewSecret(history.CredentialsKey) // a file that was shown has no secrets
 	tel, err := telemetry.New(ctx, c.Telemetry, "frazil", "soak", os.Stderr)
 	if err != nil {
 		return err
@@ -59,51 +62,65 @@ func product(file string) error {
 	return errors.Join(app.Run(ctx, c, app.TargetAll, tel), tel.Shutdown(context.WithoutCancel(ctx)))
 }
 
-// report counts what was done, by word.
-type report struct {
-	programs int
-	steps    map[string]int
-	reads    map[string]int // by outcome
-	folded   float64        // marks
-}
-
-func (r *report) String() string {
-	list := func(m map[string]int) string {
-		var out []string
-		total := 0
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			out = append(out, fmt.Sprintf("%s %d", k, m[k]))
-			total += m[k]
-		}
-		return fmt.Sprintf("%d (%s)", total, strings.Join(out, ", "))
-	}
-	faults := map[string]int{}
-	for _, w := range []string{"evict", "loseruns", "restart", "kill", "logstart", "recreate", "addparts"} {
-		faults[w] = r.steps[w]
-	}
-	return fmt.Sprintf("%d programs, steps %s\nreads %s\nfaults injected %s\nmarks folded, as far as counted before a kill: %.0f",
-		r.programs, list(r.steps), list(r.reads), list(faults), r.folded)
-}
-
 func TestSoak(t *testing.T) {
-	total := &report{steps: map[string]int{}, reads: map[string]int{}}
-	defer func() { t.Logf("soak: %s", total) }()
-	if *file != "" {
+	s := &soak{t: t, total: history.NewReport(), stores: stores(t)}
+	defer func() { t.Logf("soak: %s", s.total) }()
+	if *minutes > 0 || *file != "" || *seed != 0 {
+		s.open = opener(t, otherEncoder(t))
+	} else {
+		s.open = opener(t, "")
+	}
+	switch {
+	case *file != "":
 		text, err := os.ReadFile(*file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(t, total, string(text), 0)
-		return
+		p, err := history.Parse(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.check(p, *file)
+	case *seed != 0:
+		s.seed(*seed)
+	default:
+		end := time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
+		for i := 0; (*minutes > 0 && time.Now().Before(end) || *minutes == 0 && i < len(s.stores)) && !t.Failed(); i++ {
+			// Seeds take the stores in turn.
+			s.seed(rand.Uint64()/uint64(len(s.stores))*uint64(len(s.stores)) + uint64(i%len(s.stores)))
+		}
 	}
-	if *seed != 0 {
-		check(t, total, generate(*seed, *length).String(), *seed)
-		return
+}
+
+// stores are the kinds of state that can be used on this machine.
+func stores(t *testing.T) []string {
+	if *store != "" {
+		return []string{*store}
 	}
-	end := time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
-	for i := 0; (*minutes > 0 && time.Now().Before(end) || *minutes == 0 && i < 2) && !t.Failed(); i++ {
-		s := rand.Uint64()
-		check(t, total, generate(s, *length).String(), s)
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Log("SKIPPED: no program over Redis, redis-server is not installed (Debian: apt-get install redis-server)")
+		return []string{"embedded", "memory"}
+	}
+	return []string{"embedded", "redis", "memory"}
+}
+
+type soak struct {
+	t      *testing.T
+	open   history.Opener
+	total  *history.Report
+	stores []string
+}
+
+func (s *soak) seed(seed uint64) {
+	s.t.Helper()
+	p := history.Generate(seed, *length).With("store", s.stores[seed%uint64(len(s.stores))])
+	s.check(p, fmt.Sprintf("soak.seed %d", seed))
+}
+
+func (s *soak) check(p history.Program, name string) {
+	s.t.Helper()
+	if err := history.Check(s.t.Context(), p, s.open, s.total, *tries); err != nil {
+		s.t.Errorf("%s (run it again with -soak.case=FILE): %v", name, err)
 	}
 }
 
@@ -119,34 +136,45 @@ func TestCases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, &report{steps: map[string]int{}, reads: map[string]int{}}, string(text), 0)
+			p, err := history.Parse(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &soak{t: t, open: opener(t, ""), total: history.NewReport()}
+			s.check(p, name)
 		})
 	}
 }
 
-// check runs a program. One that fails is shrunk and printed.
-func check(t *testing.T, total *report, text string, s uint64) {
+// otherEncoder builds this test anew with an encoder that closes its pages much earlier: equal rows, other bytes and
+// another encoding id, as an upgrade makes them.
+func otherEncoder(t *testing.T) string {
 	t.Helper()
-	p, err := parse(text)
+	const source, was, is = "../../libs/parquetio/doc.go", "pageTarget   = 1 << 20", "pageTarget   = 1 << 7"
+	text, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	total.programs++
-	failed := run(t, p, total)
-	if failed == nil {
-		return
+	if !strings.Contains(string(text), was) {
+		t.Fatalf("%s does not have %q any more: choose another constant that decides bytes", source, was)
 	}
-	t.Errorf("soak.seed %d: %v\n--- program\n%s", s, failed, p)
-	var last *failure
-	small := shrink(p, *tries, func(less program) bool {
-		f := run(t, less, &report{steps: map[string]int{}, reads: map[string]int{}})
-		if f != nil && f.kind == failed.kind {
-			last = f
-			return true
+	dir := t.TempDir()
+	place, err := filepath.Abs(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, overlay, out := filepath.Join(dir, "doc.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "other.test")
+	table, err := json.Marshal(map[string]any{"Replace": map[string]string{place: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{changed: strings.Replace(string(text), was, is, 1), overlay: string(table)} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		return false
-	})
-	if last != nil {
-		t.Errorf("shrunk: %v\n--- case\n%s", last, small)
 	}
+	if msg, err := exec.Command("go", "test", "-c", "-tags", "invariant", "-overlay", overlay, "-o", out, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build with another encoder: %v\n%s", err, msg)
+	}
+	return out
 }
