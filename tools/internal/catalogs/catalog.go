@@ -165,6 +165,9 @@ func (s *Store) Open(_ context.Context, location string) (io.ReadCloser, error) 
 // File opens an object for reading at offsets. The caller closes it. Errors: fault.ErrNotFound, else the store's.
 func (s *Store) File(location string) (iceio.File, error) {
 	f, err := s.IO.Open(location)
+	if opened, ok, failed := openKey(s.IO, location, err); ok {
+		f, err = opened, failed
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", location, fault.ErrNotFound)
 	}
