@@ -48,7 +48,10 @@ freshness: {offsets_ttl: 5ms, topics_ttl: 5ms, min_cut_interval: 5ms, advance_wa
 shutdown: {grace: 5s}
 tables:
   {{.Topic}}: {chunk_log2: {{.Chunk}}, block_log2: {{.Block}}}
-dedup: {collect_every: 1s}
+dedup: {collect_every: {{if .Retention}}100ms, fold: {every: 100ms, min_marks: 4}{{else}}1s{{end}}}
+{{- if .Retention}}
+snapshots: {retention: {{.Retention}}, dense: {{.Retention}}, every: 1s}
+{{- end}}
 telemetry: {log_level: debug}
 `
 
@@ -66,14 +69,25 @@ type installation struct {
 	producer  *kgo.Client
 }
 
-func newInstallation(t *testing.T, chunk, block int) *installation {
-	t.Helper()
-	return install(t, chunk, block, false)
+// plan says how large an installation is.
+type plan struct {
+	chunk, block int // log2 of offsets
+	// replicas of every service have an address, the first of them run at the beginning.
+	replicas, running int
+	// apart: each edge knows one catalog, and each catalog one dedup, so that all replicas of dedup advance the tables
+	// at the same time.
+	apart bool
+	// retention of snapshots; 0: the default.
+	retention time.Duration
 }
 
-// install starts the processes. apart: each edge knows one catalog, and each catalog one dedup, so that both replicas
-// of dedup advance the tables at the same time.
-func install(t *testing.T, chunk, block int, apart bool) *installation {
+func newInstallation(t *testing.T, chunk, block int) *installation {
+	t.Helper()
+	return install(t, plan{chunk: chunk, block: block, replicas: replicasEach, running: replicasEach})
+}
+
+// install starts the processes.
+func install(t *testing.T, plan plan) *installation {
 	t.Helper()
 	harness.Scale(t)
 	in := &installation{t: t, redis: redistest.Start(t), broker: harness.StartBroker(t), dir: t.TempDir(), binary: harness.Binary(t)}
@@ -85,7 +99,7 @@ func install(t *testing.T, chunk, block int, apart bool) *installation {
 	lists := map[string]string{}
 	for _, service := range services {
 		var addresses []string
-		for i := range replicasEach {
+		for i := range plan.replicas {
 			p := &process{in: in, service: service, number: i, address: freeport.Address(t), health: freeport.Address(t)}
 			addresses = append(addresses, p.address)
 			in.processes = append(in.processes, p)
@@ -97,11 +111,11 @@ func install(t *testing.T, chunk, block int, apart bool) *installation {
 	}
 	var text bytes.Buffer
 	in.must(template.Must(template.New("").Parse(configuration)).Execute(&text, map[string]any{
-		"Broker": in.broker.Addr(), "Redis": in.redis.Addr, "Services": lists, "Topic": topic, "Chunk": chunk, "Block": block,
-		"REST": in.rest.address(), "S3": in.s3.address(),
+		"Broker": in.broker.Addr(), "Redis": in.redis.Addr, "Services": lists, "Topic": topic, "Chunk": plan.chunk, "Block": plan.block,
+		"REST": in.rest.address(), "S3": in.s3.address(), "Retention": plan.retention,
 	}))
 	in.must(os.WriteFile(in.config(), text.Bytes(), 0o600))
-	if apart {
+	if plan.apart {
 		for _, p := range in.processes {
 			p.environ = []string{
 				"FRAZIL_SERVICES__CATALOG=" + in.of("catalog")[p.number].address, "FRAZIL_SERVICES__DEDUP=" + in.of("dedup")[p.number].address,
@@ -109,10 +123,14 @@ func install(t *testing.T, chunk, block int, apart bool) *installation {
 		}
 	}
 	for _, p := range in.processes {
-		p.start()
+		if p.number < plan.running {
+			p.start()
+		}
 	}
 	for _, p := range in.processes {
-		p.awaitReady()
+		if p.number < plan.running {
+			p.awaitReady()
+		}
 	}
 	return in
 }

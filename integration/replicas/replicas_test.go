@@ -1,7 +1,6 @@
 package replicas
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,10 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -240,103 +237,6 @@ func (p *program) read(c cut) {
 	})
 }
 
-// Readers and a producer go on without a pause while one replica after the other is stopped, killed, ended and replaced.
-func TestLoadGoesOnWhileReplicasComeAndGo(t *testing.T) {
-	in := newInstallation(t, 6, 4)
-	f := newFold(t, 2, 7)
-	_, err := kadm.NewClient(in.producer).CreateTopic(t.Context(), 2, 1, nil, topic)
-	in.must(err)
-	f.produce(in.producer, 100)
-
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var reads, retries, unavailable, longest atomic.Int64
-	failed := make(chan error, 8)
-	var readers sync.WaitGroup
-	for i := range 4 {
-		readers.Go(func() {
-			client := in.catalog([]string{"v2", "v3"}[i%2])
-			for ctx.Err() == nil {
-				began := time.Now()
-				err := readOnce(ctx, client)
-				took := time.Since(began)
-				longest.Store(max(longest.Load(), int64(took)))
-				switch {
-				case ctx.Err() != nil:
-				case err == nil:
-					reads.Add(1)
-				case repeatable(err):
-					t.Logf("repeated after %s: %v", took, err)
-					retries.Add(1)
-					if status := (*readback.StatusError)(nil); errors.As(err, &status) {
-						unavailable.Add(1)
-					}
-				default:
-					failed <- err
-					return
-				}
-			}
-		})
-	}
-	disturb := func(p *process, how func(), back func()) {
-		before := reads.Load()
-		how()
-		for range 5 {
-			f.produce(in.producer, 5)
-		}
-		harness.Eventually(t, fmt.Sprintf("reads go on without %s", p), func() error {
-			if n := reads.Load() - before; n < 8 {
-				return fmt.Errorf("%d reads", n)
-			}
-			return nil
-		})
-		back()
-	}
-	for _, service := range services {
-		for _, p := range in.of(service) {
-			disturb(p, p.stop, p.resume)
-			disturb(p, p.kill, func() { p.start(); p.awaitReady() })
-			disturb(p, func() { p.end(); in.must(os.RemoveAll(p.data())) }, func() { p.start(); p.awaitReady() })
-		}
-	}
-	stop()
-	readers.Wait()
-	close(failed)
-	for err := range failed {
-		t.Errorf("a read failed: %v", err)
-	}
-	t.Logf("%d reads, %d repeated, of them %d after 503; the longest took %s", reads.Load(), retries.Load(), unavailable.Load(), time.Duration(longest.Load()))
-	// A replica that goes is passed over. What is left is a connection that breaks with the edge at its other end.
-	if unavailable.Load() > reads.Load()/50 {
-		t.Errorf("%d requests were refused while another replica of every service ran", unavailable.Load())
-	}
-	judgeEnd(t, in, f)
-}
-
-// readOnce loads the table and reads all of it. Only its sizes and counts are checked: the model moves on meanwhile.
-func readOnce(ctx context.Context, client *readback.Client) error {
-	tb, err := client.Load(ctx, table)
-	if err != nil {
-		return err
-	}
-	_, err = tb.Rows(ctx, 0)
-	return err
-}
-
-func judgeEnd(t *testing.T, in *installation, f *fold) {
-	t.Helper()
-	var tb *readback.Table
-	harness.Eventually(t, "load", func() (err error) {
-		if tb, err = in.catalog("v3").Load(t.Context(), table); err == nil {
-			_, err = f.shows(tb)
-		}
-		return err
-	})
-	rows, err := tb.Rows(t.Context(), 0)
-	in.must(err)
-	f.judge(rows, f.ends)
-}
-
 // A replica of dedup that takes over lacks the key runs of the other: it makes those that it needs again, while the
 // table is served.
 func TestRunsOfAnotherReplicaAreMadeAgain(t *testing.T) {
@@ -372,7 +272,7 @@ func TestRunsOfAnotherReplicaAreMadeAgain(t *testing.T) {
 // Two replicas of dedup that advance one table at the same time, each for its own readers, and one of them stopped for
 // a while wherever it is, lose to each other and never spoil anything.
 func TestTwoDedupsAdvanceOneTable(t *testing.T) {
-	in := install(t, 6, 4, true)
+	in := install(t, plan{chunk: 6, block: 4, replicas: replicasEach, running: replicasEach, apart: true})
 	p := &program{t: t, rng: rand.New(rand.NewPCG(5, 5)), done: map[string]int{}, installation: in, fold: newFold(t, 2, 5)}
 	_, err := kadm.NewClient(p.producer).CreateTopic(t.Context(), 2, 1, nil, topic)
 	p.must(err)
