@@ -23,6 +23,9 @@ func TestBench(t *testing.T) {
 		{"c", benchEngine},
 		{"d", benchCatalog},
 		{"e", benchMemory},
+		{"f", benchFreshness},
+		{"g", benchGrowth},
+		{"h", benchFirstByte},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {

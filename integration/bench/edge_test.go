@@ -106,23 +106,31 @@ func edgeFetcher(t *testing.T, g *gateway, name string) (*fetcher, int64) {
 			largest = file
 		}
 	}
+	out := &fetcher{name: name, get: signedGet(table, largest.Path, "")}
+	for _, s := range g.services {
+		out.pids = append(out.pids, s.cmd.Process.Pid)
+	}
+	return out, largest.Size
+}
+
+// signedGet makes requests for an object with the credentials that came with its table; rng is a Range header, or empty.
+func signedGet(table *readback.Table, uri, rng string) func(context.Context) (*http.Request, error) {
 	creds := aws.Credentials{AccessKeyID: table.Config["s3.access-key-id"], SecretAccessKey: table.Config["s3.secret-access-key"], SessionToken: table.Config["s3.session-token"]}
 	empty := sha256.Sum256(nil)
 	hash := hex.EncodeToString(empty[:])
 	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
-	url := strings.TrimSuffix(table.Config["s3.endpoint"], "/") + "/" + strings.TrimPrefix(largest.Path, "s3://")
-	out := &fetcher{name: name, get: func(ctx context.Context) (*http.Request, error) {
+	url := strings.TrimSuffix(table.Config["s3.endpoint"], "/") + "/" + strings.TrimPrefix(uri, "s3://")
+	return func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return nil, err
 		}
 		req.Header.Set("X-Amz-Content-Sha256", hash)
+		if rng != "" {
+			req.Header.Set("Range", rng)
+		}
 		return req, signer.SignHTTP(ctx, creds, req, hash, "s3", "us-east-1", time.Now())
-	}}
-	for _, s := range g.services {
-		out.pids = append(out.pids, s.cmd.Process.Pid)
 	}
-	return out, largest.Size
 }
 
 // diskServer serves the same bytes from disk with nginx, or with Go's file server where there is none.

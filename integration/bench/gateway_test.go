@@ -31,8 +31,9 @@ type service struct {
 
 // gateway is Frazil, in one process or in four.
 type gateway struct {
-	rest     string // base URL
-	s3       string // host:port
+	rest     string   // base URL
+	s3       string   // host:port
+	health   []string // base URLs of the processes' metrics
 	services []*service
 }
 
@@ -137,7 +138,7 @@ func startGateway(t *testing.T, c setting) *gateway {
 	if err := os.WriteFile(file, []byte(c.yaml(filepath.Join(dir, "data"), rest, s3)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{rest: "http://" + rest, s3: s3}
+	g := &gateway{rest: "http://" + rest, s3: s3, health: []string{"http://" + rest}}
 	g.services = []*service{startService(t, "frazil", dir, exec.Command(frazilBinary(t), "up", "--config", file))}
 	g.awaitReady(t, g.rest)
 	return g
@@ -159,6 +160,7 @@ func startSplit(t *testing.T, c setting) *gateway {
 			t.Fatal(err)
 		}
 		g.services = append(g.services, startService(t, target, dir, exec.Command(frazilBinary(t), "serve", "--target="+target, "--config", file)))
+		g.health = append(g.health, "http://"+health)
 		g.awaitReady(t, "http://"+health)
 	}
 	return g

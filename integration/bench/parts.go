@@ -29,17 +29,17 @@ const shopSeed = 11
 // blockEvents are the events of one row group, as the product chooses for records of this size.
 func blockEvents(f format) int {
 	if f == formatAvro {
-		return 1 << 14
+		return 1 << 16
 	}
-	return 1 << 12
+	return 1 << 14
 }
 
 // chunkLog2 is how the product cuts logs of records of this size.
 func chunkLog2(f format) int {
 	if f == formatAvro {
-		return 17
+		return 19
 	}
-	return 16
+	return 18
 }
 
 // consume reads the topic as any consumer does.

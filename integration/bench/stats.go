@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -35,6 +36,15 @@ func (s Series) Max() float64 {
 		return 0
 	}
 	return slices.Max(s)
+}
+
+// Quantile is the least measurement that at least the share q of all do not exceed, 0 of none.
+func (s Series) Quantile(q float64) float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
 // Over answers the ratio of each measurement to that of other in the same round.

@@ -16,6 +16,11 @@ func TestSeries(t *testing.T) {
 			t.Errorf("%v: median %v, min %v, max %v; want %v, %v, %v", []float64(c.of), c.of.Median(), c.of.Min(), c.of.Max(), c.median, c.min, c.max)
 		}
 	}
+	for _, c := range []struct{ q, want float64 }{{0, 1}, {0.5, 5}, {0.9, 9}, {0.91, 10}, {0.99, 10}, {1, 10}} {
+		if got := (Series{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}).Quantile(c.q); got != c.want {
+			t.Errorf("quantile %v: %v, want %v", c.q, got, c.want)
+		}
+	}
 	if got := (Series{2, 9, 4}).Over(Series{1, 3, 2}); got.Median() != 2 || got.Max() != 3 {
 		t.Errorf("ratios are taken round by round, got %v", []float64(got))
 	}
