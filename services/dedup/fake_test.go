@@ -34,6 +34,8 @@ type fakeTopic struct {
 	encoding string
 	// fail, if set, is asked before every scan.
 	fail func(p kafkapos.Partition, rng kafkapos.Range) error
+	// scan, if set, is called before every scan, without the lock.
+	scan func(rng kafkapos.Range)
 	// scanned counts, per partition and offset, how often its key was projected for the first time or again.
 	scanned []map[kafkapos.Offset]int
 	noData  bool // DiscoverSchema finds nothing
@@ -96,6 +98,9 @@ func (f *fakeTopic) ReadData(context.Context, *materializerv1.ReadDataRequest, .
 func (f *fakeTopic) ScanKeys(
 	_ context.Context, req *materializerv1.ScanKeysRequest, _ ...grpc.CallOption,
 ) (grpc.ServerStreamingClient[materializerv1.ScanKeysResponse], error) {
+	if f.scan != nil {
+		f.scan(kafkapos.Range{Start: kafkapos.Offset(req.GetStart()), End: kafkapos.Offset(req.GetEnd())})
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p, rng := kafkapos.Partition(req.GetPartition()), kafkapos.Range{Start: kafkapos.Offset(req.GetStart()), End: kafkapos.Offset(req.GetEnd())}
