@@ -52,6 +52,16 @@ func kindOf(typ string) (kind, error) {
 	return 0, fmt.Errorf("a key column of type %s: %w", typ, fault.ErrUnsupported)
 }
 
+// Family answers a name for the table types whose values are encoded alike: types that a column can be promoted to
+// without a change of its encoded values have the same. Errors: fault.ErrUnsupported.
+func Family(typ string) (string, error) {
+	k, err := kindOf(typ)
+	if err != nil {
+		return "", err
+	}
+	return [...]string{"bool", "int", "micros", "nanos", "real", "bytes", "decimal"}[k], nil
+}
+
 // Tags of encoded values. Every value ends by itself, so values put one after the other are as distinct as lists.
 const (
 	tagNull = 0

@@ -3,7 +3,10 @@ package drain_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -390,6 +393,32 @@ func TestACompactionThatKeepsSequenceNumbers(t *testing.T) {
 	})
 }
 
+// Position deletes of a lower sequence number than the data do not apply, and do not begin to by being merged.
+func TestPositionDeletesOlderThanTheirData(t *testing.T) {
+	versions(t, func(t *testing.T, v int) {
+		for _, alone := range []bool{true, false} {
+			w := draintest.New(t, 2)
+			w.Write("main", "append", files{w.Data(ids(100, 110), opts{})})
+			a := w.Data(ids(0, 10), opts{})
+			w.Write("main", "append", files{a})
+			body, err := draintest.PositionParquet([]draintest.Position{{Path: a.Path, Pos: 5}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := draintest.File{Content: iceberg.EntryContentPosDeletes, Format: iceberg.ParquetFile, Path: w.Path("-pos.parquet"), Records: 1, Size: int64(len(body)), Seq: 1}
+			if alone {
+				old.Reference = a.Path
+			}
+			w.Lake.Put(old.Path, body)
+			w.Write("main", "delete", files{old, w.Equality([]int{id}, ids(0, 1), opts{})})
+			if v == 3 {
+				w.Upgrade()
+			}
+			drained(t, w, 19)
+		}
+	})
+}
+
 // Deletes that went with a rollback must not leave a trace.
 func TestADeleteThatIsRolledBack(t *testing.T) {
 	w := draintest.New(t, 2)
@@ -431,5 +460,93 @@ func TestTheSnapshotSaysWhatItDid(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// After a compaction of the whole table the index reads the file that it added, and rows that are looked up.
+func TestTheIndexReadsOnlyWhatWasAdded(t *testing.T) {
+	versions(t, func(t *testing.T, v int) {
+		w := draintest.New(t, v)
+		cfg := config()
+		cfg.Index = openIndex(&failing{T: t}, t.TempDir())
+		defer cfg.Index.Close()
+		scattered := func(from int64) []row { // keys that no bounds tell apart
+			var out []row
+			for i := range int64(4000) {
+				out = append(out, row{id: (i*7919+from)%4000*10 + from})
+			}
+			return out
+		}
+		var before []draintest.File
+		for i := range int64(4) {
+			before = append(before, w.Data(scattered(i), opts{PerGroup: 1000}))
+		}
+		w.Write("main", "append", before)
+		w.Write("main", "delete", files{w.Equality([]int{id}, []row{{id: int64(0)}, {id: int64(39_990)}}, opts{})})
+		n := 16_000 - 2
+		rep := drainedWith(t, w, cfg, n)
+		if rep.DataFilesIndexed == 0 || rep.DataFilesIndexed != rep.DataFilesScanned {
+			t.Fatalf("%+v", rep)
+		}
+		all := rep.BytesRead
+
+		w.Write("main", "delete", files{w.Equality([]int{id}, []row{{id: int64(10)}, {id: int64(38_000)}}, opts{})})
+		rep = drainedWith(t, w, cfg, n-2)
+		if rep.DataFilesIndexed != 0 || rep.BytesRead > all/3 || rep.RowsScanned > 8000 {
+			t.Errorf("with the index: %+v, without %d bytes", rep, all)
+		}
+		// A foreign writer compacts one file; then a delete that may touch all.
+		added := w.Data(scattered(2), opts{PerGroup: 1000})
+		w.Write("main", "replace", files{added}, before[2].Path)
+		w.Lake.Read()
+		w.Write("main", "delete", files{w.Equality([]int{id}, []row{{id: int64(12)}, {id: int64(38_002)}}, opts{})})
+		rep = drainedWith(t, w, cfg, n-4)
+		if rep.DataFilesIndexed != 1 || rep.DataFilesForgotten != 1 {
+			t.Errorf("%+v", rep)
+		}
+		for path, bytes := range w.Lake.Read() {
+			size := int64(len(w.Lake.Get(path)))
+			if path != added.Path && size > 10_000 && bytes > size/2 {
+				t.Errorf("%d of %d bytes of %s were read", bytes, size, path)
+			}
+		}
+	})
+}
+
+// An index that is gone, of another version, or behind, costs reading and no row.
+func TestAnIndexThatIsLost(t *testing.T) {
+	w := draintest.New(t, 3)
+	dir := t.TempDir()
+	n := 0
+	for i := range int64(4) {
+		w.Write("main", "append", files{w.Data(ids(10*i, 10*i+10), opts{})})
+		w.Write("main", "delete", files{w.Equality([]int{id}, ids(0, 10*i+1), opts{})})
+		n = 9
+		cfg := config()
+		cfg.Index = openIndex(&failing{T: t}, dir)
+		rep := drainedWith(t, w, cfg, n)
+		if err := cfg.Index.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if rep.DataFilesIndexed == 0 {
+			t.Errorf("drain %d: %+v", i, rep)
+		}
+		switch i {
+		case 0: // a new process goes on
+		case 1:
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		case 2: // what Pebble needs is damaged
+			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && strings.Contains(d.Name(), "MANIFEST") {
+					return os.WriteFile(path, []byte("nothing"), 0o600)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/icebergcommit"
 	"github.com/frazil-io/frazil/libs/icebergscan"
+	"github.com/frazil-io/frazil/libs/rowindex"
 )
 
 // File is an open object.
@@ -56,6 +57,9 @@ type Config struct {
 	Retries int
 	// Workers is how many data files are scanned at once. 0 = one for each core.
 	Workers int
+	// Index finds rows by their keys, so that only those are read; nil = data files are scanned. It must be of the
+	// table and the branch.
+	Index *rowindex.Index
 	// Scratch is the directory for what does not fit in memory. "" = that of the system.
 	Scratch string
 	// Summary is put into the summaries of the snapshots.
@@ -142,8 +146,11 @@ type Report struct {
 	ProbeUnitsPruned int64 `json:"probe_units_pruned"`
 	// DataFilesScanned, RowsScanned and BytesRead are the work. BytesRead counts data and delete files.
 	DataFilesScanned int64 `json:"data_files_scanned"`
-	RowsScanned      int64 `json:"rows_scanned"`
-	BytesRead        int64 `json:"bytes_read"`
+	// DataFilesIndexed were read whole to get into the index; DataFilesForgotten were taken out of it.
+	DataFilesIndexed   int64 `json:"data_files_indexed"`
+	DataFilesForgotten int64 `json:"data_files_forgotten"`
+	RowsScanned        int64 `json:"rows_scanned"`
+	BytesRead          int64 `json:"bytes_read"`
 	// Positions are rows that the deletes hit, rows already deleted by position among them.
 	Positions int64 `json:"positions"`
 	// DeleteFilesAdded are position delete files or deletion vectors; DeleteFilesMerged those that they replace.
@@ -164,6 +171,7 @@ func Run(ctx context.Context, cat Catalog, cfg Config) (*Report, error) {
 	err := d.run(ctx)
 	d.report.BytesRead = d.read.Load()
 	d.report.RowsScanned, d.report.DataFilesScanned = d.rows.Load(), d.files.Load()
+	d.report.DataFilesIndexed = d.indexed.Load()
 	return d.report, err
 }
 
@@ -178,6 +186,9 @@ func (d *drainer) run(ctx context.Context) error {
 			upTo = h.snapshot.SequenceNumber
 		}
 		d.report.FormatVersion = h.table.Meta.FormatVersion
+		if err := d.forget(ctx, h); err != nil {
+			return err
+		}
 		all, err := h.deletes(ctx, upTo)
 		if err != nil {
 			return fmt.Errorf("read delete manifests: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/frazil-io/frazil/libs/drain"
 	"github.com/frazil-io/frazil/libs/drain/draintest"
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/rowindex"
 )
 
 var (
@@ -25,6 +26,16 @@ func config() drain.Config {
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.UnixMilli(1_700_000_100_000) },
 		Sleep: func(context.Context, time.Duration) error { return nil }, Memory: 1 << 20,
 	}
+}
+
+// openIndex opens an index of the main branch that is closed with the test, unless that is done before.
+func openIndex(tb *failing, dir string) *rowindex.Index {
+	tb.Helper()
+	x, err := rowindex.Open(rowindex.Config{Dir: dir, Table: "6a9d7cd0-4f5b-4d0a-9b3e-4a5b5c8e2c01", Branch: "main", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return x
 }
 
 // seeds calls run with each seed.
@@ -72,6 +83,11 @@ func TestRowsStayAsTheyAre(t *testing.T) {
 		cfg := config()
 		if r.IntN(3) == 0 {
 			cfg.Memory = 1500 // several batches, several passes
+		}
+		if r.IntN(2) == 0 {
+			cfg.Index = openIndex(tb, t.TempDir())
+			defer cfg.Index.Close()
+			x.Log = append(x.Log, "index")
 		}
 		for range 1 + r.IntN(3) {
 			for range 1 + r.IntN(12) {
@@ -124,7 +140,12 @@ func TestOtherWritersAreFaster(t *testing.T) {
 			want = w.Visible("main")
 		}
 		want = w.Visible("main")
-		if _, err := drain.Run(t.Context(), w, config()); err != nil {
+		cfg := config()
+		if r.IntN(2) == 0 {
+			cfg.Index = openIndex(tb, t.TempDir())
+			defer cfg.Index.Close()
+		}
+		if _, err := drain.Run(t.Context(), w, cfg); err != nil {
 			tb.Fatal(err)
 		}
 		draintest.Same(tb, "after the drain", w.Visible("main"), want)
@@ -152,7 +173,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if r.IntN(2) == 0 {
 			cfg.Memory = 1500
 		}
+		indexed, dir := r.IntN(2) == 0, t.TempDir()
 		for at := 0; ; at++ {
+			if indexed {
+				cfg.Index = openIndex(tb, dir)
+			}
 			n := 0
 			cfg.Fail = func(string) error {
 				if n++; n > at {
@@ -161,6 +186,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 				return nil
 			}
 			_, err := drain.Run(t.Context(), w, cfg)
+			if indexed {
+				if err := cfg.Index.Close(); err != nil {
+					tb.Fatal(err)
+				}
+			}
 			draintest.Same(tb, fmt.Sprintf("killed at step %d", at), w.Visible("main"), want)
 			if err == nil {
 				break

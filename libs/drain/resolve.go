@@ -15,6 +15,7 @@ import (
 	"github.com/frazil-io/frazil/libs/datafile"
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/probe"
+	"github.com/frazil-io/frazil/libs/rowindex"
 )
 
 type drainer struct {
@@ -27,10 +28,16 @@ type drainer struct {
 	read           atomic.Int64 // bytes of data and delete files
 	rows           atomic.Int64
 	files          atomic.Int64 // data files opened, repeated passes counted
+	indexed        atomic.Int64
 }
 
-// keyCapacity answers how many delete keys are held at once.
-func (d *drainer) keyCapacity() int64 { return capacityOf(d.cfg.Memory / 2) }
+// keyCapacity answers how many delete keys are held at once. With an index their fingerprints are held, too.
+func (d *drainer) keyCapacity() int64 {
+	if d.cfg.Index != nil {
+		return capacityOf(d.cfg.Memory / 4)
+	}
+	return capacityOf(d.cfg.Memory / 2)
+}
 
 // part is some rows of a delete file: all, unless the file alone is too large to be held.
 type part struct {
@@ -75,11 +82,14 @@ func (d *drainer) resolve(ctx context.Context, p *plan, found *positions) error 
 		if err != nil {
 			return err
 		}
+		if err := s.lookup(ctx, todo); err != nil {
+			return err
+		}
 		err = parallel(ctx, d.cfg.Workers, todo, func(ctx context.Context, t *target) error {
 			defer scan.add(t.records)
 			return s.scan(ctx, t, found)
 		})
-		if err != nil {
+		if err = errors.Join(err, s.endIndexing()); err != nil {
 			return err
 		}
 	}
@@ -146,13 +156,17 @@ type scanner struct {
 	d      *drainer
 	p      *plan
 	combos map[string][]*combo // by group
-	mu     sync.Mutex          // of the key table while it is filled
+	index  indexing
+	mu     sync.Mutex // of the key table and the fingerprints while they are filled
 }
 
 // loadKeys reads the keys of a pass into the key table.
 func (d *drainer) loadKeys(ctx context.Context, p *plan, parts []part) (*scanner, error) {
 	total := int64(0)
 	s := &scanner{d: d, p: p, combos: map[string][]*combo{}}
+	if err := s.openIndex(); err != nil {
+		return nil, err
+	}
 	of := make(map[*equality]*combo, len(parts))
 	for _, q := range parts {
 		total += q.n
@@ -205,6 +219,7 @@ func (s *scanner) load(ctx context.Context, q part, c *combo) error {
 	rows := int64(0)
 	var key []byte
 	hashes := make([][2]uint64, 0, 1024)
+	var prints []uint64
 	err := s.d.readFile(ctx, s.p.head.table.Store, q.of.path, q.of.format, func(src datafile.Source) error {
 		for b, err := range datafile.Read(ctx, src, columns, datafile.Options{Names: s.p.keys.names}) {
 			if err != nil {
@@ -218,12 +233,15 @@ func (s *scanner) load(ctx context.Context, q part, c *combo) error {
 				}
 				key = b.AppendKey(append(key[:0], c.prefix...), i, order)
 				hashes = append(hashes, s.d.keys.hash(key))
+				prints = s.fingerprint(prints, key[len(c.prefix):])
 			}
 			s.mu.Lock()
 			for _, h := range hashes {
 				s.d.keys.put(h, q.of.seq)
 			}
+			s.keep(c.set, prints)
 			s.mu.Unlock()
+			prints = prints[:0]
 			if rows >= q.from+q.n && q.from+q.n < q.of.records {
 				return nil // the rest is of another pass
 			}
@@ -304,35 +322,56 @@ func (s *scanner) scan(ctx context.Context, t *target, found *positions) error {
 	if len(apply) == 0 {
 		return nil
 	}
-	s.d.files.Add(1)
-	hits := roaring.New()
-	o := datafile.Options{Names: s.p.keys.names, Skip: func(g datafile.Group) bool { return !s.mayTouch(g, apply) }}
-	err = s.d.readFile(ctx, s.p.head.table.Store, t.path, t.format, func(src datafile.Source) error {
-		return s.rows(ctx, src, columns, o, apply, t, hits)
-	})
-	if err != nil {
+	job := fileJob{t: t, columns: columns, apply: apply, hits: roaring.New()}
+	job.options = datafile.Options{Names: s.p.keys.names, Skip: func(g datafile.Group) bool { return !s.mayTouch(g, apply) }}
+	if some, err := s.useIndex(&job); err != nil || !some {
 		return err
 	}
-	return found.add(t.path, hits)
+	s.d.files.Add(1)
+	err = s.d.readFile(ctx, s.p.head.table.Store, t.path, t.format, func(src datafile.Source) error {
+		return s.rows(ctx, src, &job)
+	})
+	if err := s.indexed(&job, err); err != nil {
+		return err
+	}
+	return found.add(t.path, job.hits)
 }
 
-func (s *scanner) rows(ctx context.Context, src datafile.Source, columns []datafile.Column, o datafile.Options, apply []applicable, t *target, hits *roaring.Bitmap) error {
+// fileJob is the reading of one data file.
+type fileJob struct {
+	t       *target
+	columns []datafile.Column
+	apply   []applicable
+	options datafile.Options
+	hits    *roaring.Bitmap
+	// writer takes the rows for the index under these sets; nil = they are not taken.
+	writer *rowindex.Writer
+	sets   []indexedSet
+}
+
+func (s *scanner) rows(ctx context.Context, src datafile.Source, job *fileJob) error {
 	var key []byte
-	for b, err := range datafile.Read(ctx, src, columns, o) {
+	for b, err := range datafile.Read(ctx, src, job.columns, job.options) {
 		if err != nil {
 			return err
 		}
 		s.d.rows.Add(int64(b.Rows))
-		if b.First+int64(b.Rows) > t.records {
-			return fmt.Errorf("%s has more rows than the %d of its manifest: %w", t.path, t.records, fault.ErrCorrupt)
+		if b.First+int64(b.Rows) > job.t.records {
+			return fmt.Errorf("%s has more rows than the %d of its manifest: %w", job.t.path, job.t.records, fault.ErrCorrupt)
 		}
 		for i := range b.Rows {
-			for j := range apply {
-				a := &apply[j]
+			for j := range job.apply {
+				a := &job.apply[j]
 				key = b.AppendKey(append(key[:0], a.prefix...), i, a.columns)
-				if s.d.keys.get(s.d.keys.hash(key)) > t.seq {
-					hits.Add(uint32(b.First) + uint32(i))
+				if s.d.keys.get(s.d.keys.hash(key)) > job.t.seq {
+					job.hits.Add(uint32(b.First) + uint32(i))
 					break
+				}
+			}
+			for _, set := range job.sets {
+				key = b.AppendKey(key[:0], i, set.columns)
+				if err := job.writer.Add(set.number, s.d.cfg.Index.Fingerprint(key), uint32(b.First)+uint32(i)); err != nil {
+					return err
 				}
 			}
 		}

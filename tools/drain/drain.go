@@ -17,6 +17,7 @@ import (
 	"github.com/frazil-io/frazil/libs/drain"
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/icebergscan"
+	"github.com/frazil-io/frazil/libs/rowindex"
 	"github.com/frazil-io/frazil/tools/command"
 	"github.com/frazil-io/frazil/tools/internal/catalogs"
 )
@@ -43,10 +44,10 @@ type options struct {
 	catalog catalogs.Flags
 	table   string
 
-	branch, format, scratch string
-	dryRun, quiet           bool
-	memory                  config.Size
-	retries, workers        int
+	branch, format, scratch, indexDir string
+	dryRun, quiet, noIndex            bool
+	memory                            config.Size
+	retries, workers                  int
 }
 
 // Formats of the output.
@@ -84,6 +85,8 @@ func parse(args []string, std command.Streams) (*options, error) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be done and the gain in probe units; change nothing")
 	f.Var(sizeFlag{&o.memory}, "memory", "how many `BYTES` of delete keys and positions to hold; with more, data is read in several passes")
 	f.StringVar(&o.scratch, "scratch", "", "`DIR` for positions that do not fit in memory (default: that of the system)")
+	f.StringVar(&o.indexDir, "index-dir", "", "`DIR` of a durable index from keys to rows, made if it is not there: data files are read once, and then only the rows that deletes hit")
+	f.BoolVar(&o.noIndex, "no-index", false, "scan the key columns of the data files that deletes may touch; what happens without --index-dir")
 	f.IntVar(&o.retries, "retries", drain.DefaultRetries, "how often a batch is tried again when other writers are faster")
 	f.IntVar(&o.workers, "workers", 0, "how many data files to read at once (default: one for each core)")
 	f.StringVar(&o.format, "format", formatTable, "`table` or json")
@@ -113,6 +116,8 @@ func (o *options) check(rest []string) error {
 		return usage("--format is table or json, not %q", o.format)
 	case o.memory < 1<<10:
 		return usage("--memory of %s is too little", o.memory)
+	case o.noIndex && o.indexDir != "":
+		return usage("--no-index and --index-dir exclude each other")
 	case o.retries < 0 || o.workers < 0:
 		return usage("--retries and --workers are not below 0")
 	}
@@ -172,11 +177,18 @@ func (d drainer) once(ctx context.Context, t *table, o *options, std command.Str
 	bar := newProgress(std.Err, d.now, o.quiet)
 	log := slog.New(slog.NewTextHandler(bar, nil))
 	began := d.now()
+	index, err := o.openIndex(ctx, t, log)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", o.table, err)
+	}
 	report, err := drain.Run(ctx, t, drain.Config{
-		Branch: o.branch, Memory: int64(o.memory), Retries: o.retries, Workers: o.workers, Scratch: o.scratch,
+		Branch: o.branch, Memory: int64(o.memory), Retries: o.retries, Workers: o.workers, Scratch: o.scratch, Index: index,
 		Summary:  map[string]string{"engine-name": "frazil"},
 		Progress: bar.step, Log: log, Now: d.now,
 	})
+	if index != nil {
+		err = errors.Join(err, index.Close())
+	}
 	bar.end()
 	r := Result{Table: o.table, Report: report, Took: d.now().Sub(began)}
 	if err != nil {
@@ -187,6 +199,18 @@ func (d drainer) once(ctx context.Context, t *table, o *options, std command.Str
 		return errors.Join(err, printJSON(std.Out, r))
 	}
 	return errors.Join(err, print(std.Out, resultText(&r)))
+}
+
+// openIndex opens the index of the table; nil if none is wanted.
+func (o *options) openIndex(ctx context.Context, t *table, log *slog.Logger) (*rowindex.Index, error) {
+	if o.indexDir == "" {
+		return nil, nil
+	}
+	loaded, err := t.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rowindex.Open(rowindex.Config{Dir: o.indexDir, Table: loaded.Meta.UUID, Branch: o.branch, Cache: int64(o.memory) / 4, Log: log})
 }
 
 func print(w io.Writer, text string) error {

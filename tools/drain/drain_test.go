@@ -38,8 +38,15 @@ func onDisk(t *testing.T, version int) *draintest.World {
 	t.Logf("seed %d", seed)
 	w := draintest.NewAt(t, version, "file://"+filepath.Join(t.TempDir(), "db", "t"))
 	x := &draintest.Writer{R: rand.New(rand.NewPCG(seed, 5)), W: w, Branch: "main"}
-	for w.Table().Snapshots == nil || w.EqualityDeletes("main") < 5 {
+	for { // until there is something to do
 		x.Step()
+		p, err := drain.Plan(t.Context(), w, drain.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.EqualityDeleteFiles >= 5 && p.DataFiles >= 3 {
+			break
+		}
 	}
 	w.Dump()
 	return w
@@ -126,8 +133,9 @@ func TestTextOfPlanAndResult(t *testing.T) {
 	if alone, _, err := drainIt(t, "--metadata", at, "--dry-run"); err != nil || !strings.HasSuffix(alone, out[strings.Index(out, "\n"):]) {
 		t.Fatalf("%s, %v", alone, err)
 	}
-	out, _, err = drainIt(t, "db.t", "--catalog-uri", uri, "--memory", "2KiB")
-	if err != nil || !strings.Contains(out, "equality delete files with") {
+	index := t.TempDir()
+	out, _, err = drainIt(t, "db.t", "--catalog-uri", uri, "--memory", "2KiB", "--index-dir", index)
+	if err != nil || !strings.Contains(out, "equality delete files with") || !strings.Contains(out, "read into it") {
 		t.Fatalf("%s, %v", out, err)
 	}
 	want := w.Visible("main")
@@ -311,6 +319,7 @@ func TestUsage(t *testing.T) {
 		nil, {"a.b", "c.d", "--catalog-uri", "http://x"}, {"a.b"}, {"--metadata", "x"}, {"a.b", "--catalog-uri", "ftp://x"},
 		{"a.b", "--catalog-uri", "http://x", "--format", "xml"}, {"a.b", "--catalog-uri", "http://x", "--memory", "1"},
 		{"a.b", "--catalog-uri", "http://x", "--memory", "x"}, {"a.b", "--catalog-uri", "http://x", "--workers", "-1"},
+		{"a.b", "--catalog-uri", "http://x", "--no-index", "--index-dir", "x"},
 	} {
 		if _, _, err := drainIt(t, args...); !errors.Is(err, command.ErrUsage) {
 			t.Errorf("%q: %v", args, err)

@@ -72,6 +72,9 @@ func resultText(r *Result) string {
 		commits(len(r.Snapshots)), r.Took.Round(10*time.Millisecond))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "read\t%s rows of %s data files, %sB\n", n(r.RowsScanned), n(r.DataFilesScanned), n(r.BytesRead))
+	if r.DataFilesIndexed+r.DataFilesForgotten > 0 {
+		fmt.Fprintf(w, "index\t%s data files read into it, %s forgotten\n", n(r.DataFilesIndexed), n(r.DataFilesForgotten))
+	}
 	fmt.Fprintf(w, "written\t%s %s, %sB, in place of %s; they delete %s rows or more\n", n(r.DeleteFilesAdded), kind(r.FormatVersion), n(r.BytesWritten), n(r.DeleteFilesMerged), n(r.Positions))
 	fmt.Fprintf(w, "gain\t%s probe units, %s after pruning by key bounds\n", n(r.ProbeUnits), n(r.ProbeUnitsPruned))
 	if r.Conflicts > 0 {
