@@ -197,9 +197,9 @@ func (s *Service) behind(ctx context.Context, t *table, reason string, err error
 // advance has dedup publish a cut that shows what was observed.
 func (s *Service) advance(ctx context.Context, t *table, o *observation) (answer, error) {
 	p := t.view()
-	wait, known := s.cfg.Freshness.LoadWait, uint64(0)
+	wait, known := s.cfg.Freshness.LoadWait, t.knownVersion(o.topic.ID)
 	if p.known && p.topicID == o.topic.ID {
-		wait, known = s.cfg.Freshness.AdvanceWait, p.answer.version
+		wait = s.cfg.Freshness.AdvanceWait
 	}
 	if known == 0 && s.cfg.Lazy.has(t.topic) {
 		// Entries keep the bounds with which they were listed first.

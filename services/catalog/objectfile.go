@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -89,8 +91,40 @@ func (s subject) metadataFile() string {
 		h.snapshot(snap)
 		h.number(snap.GetTimestampMillis())
 	}
-	outside := fmt.Sprintf("%s/%d/%d/%s/%x", version, iceberg.Version, s.cfg.ListedSnapshots, s.cfg.Bucket, h.Sum(nil))
-	return version + "-" + uuid.NewSHA1(s.uuid(), []byte(outside)).String() + ".metadata.json"
+	outside := fmt.Sprintf("%s/%s/%d/%d/%s/%x", s.uuid(), version, iceberg.Version, s.cfg.ListedSnapshots, s.cfg.Bucket, h.Sum(nil))
+	return version + "-" + s.metadataUUID(s.state.GetVersion(), sha256.Sum256([]byte(outside))).String() + metadataSuffix
+}
+
+const (
+	metadataSuffix = ".metadata.json"
+	// contentBytes of the UUID in a metadata file's name are of the content's hash, the rest is a check.
+	contentBytes = 10
+)
+
+// metadataUUID is a version 8 UUID of a hash of the content and of a check that only the state epoch's key makes: that
+// a name was issued can be told from the name alone, also when the state that it was made from is lost.
+func (s subject) metadataUUID(version uint64, content [sha256.Size]byte) (u uuid.UUID) {
+	copy(u[:contentBytes], content[:])
+	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version and variant, RFC 9562
+	check := hmac.New(sha256.New, s.state.GetCheckKey())
+	check.Write([]byte("frazil:metadata:" + s.uuid().String()))
+	check.Write(binary.BigEndian.AppendUint64(nil, version))
+	check.Write(u[:contentBytes])
+	copy(u[contentBytes:], check.Sum(nil))
+	return u
+}
+
+// issued reports whether the name of a metadata file with this version was made under the state epoch's key.
+func (s subject) issued(file string, version uint64) bool {
+	name, ok := strings.CutPrefix(file, strconv.FormatUint(version, 10)+"-")
+	u, err := uuid.Parse(strings.TrimSuffix(name, metadataSuffix))
+	if !ok || err != nil {
+		return false
+	}
+	var content [sha256.Size]byte
+	copy(content[:], u[:contentBytes])
+	want := s.metadataUUID(version, content)
+	return hmac.Equal(u[:], want[:])
 }
 
 // listFile names the manifest list of a snapshot.

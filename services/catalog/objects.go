@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -59,6 +60,9 @@ func (s *Service) render(ctx context.Context, object objectname.Metadata, file f
 	switch {
 	case file.version != 0:
 		state, err := s.state(ctx, object.Table.Epoch, file.version)
+		if errors.Is(err, fault.ErrRetired) {
+			err = errors.Join(err, s.meet(ctx, object, file.version))
+		}
 		if err != nil {
 			return nil, err
 		}

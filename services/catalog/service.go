@@ -219,6 +219,9 @@ func (s *Service) loadTable(ctx context.Context, req *catalogv1.LoadTableRequest
 		return nil, "", err
 	}
 	topic, state, stale, err := s.hold(ctx, req.GetTable())
+	if err == nil && s.met(state, req.GetKnownMetadataLocation()) {
+		topic, state, stale, err = s.hold(ctx, req.GetTable())
+	}
 	if err != nil {
 		return nil, "", err
 	}

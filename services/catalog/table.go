@@ -59,13 +59,14 @@ type slowFacts struct {
 }
 
 // table is what is remembered of a topic that was loaded. Losing it costs one Advance. All changes to it but
-// touch, uncover and those of UpdateTags are made by the topic's one running flight.
+// touch, prove, uncover and those of UpdateTags are made by the topic's one running flight.
 type table struct {
 	topic string
 
 	mu     sync.Mutex
 	loaded time.Time // last LoadTable
 	slow   slowFacts
+	proven proof // by names; zero: nothing
 	progress
 }
 
