@@ -26,6 +26,7 @@ func TestBench(t *testing.T) {
 		{"f", benchFreshness},
 		{"g", benchGrowth},
 		{"h", benchFirstByte},
+		{"i", benchChunks},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {

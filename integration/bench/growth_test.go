@@ -23,7 +23,7 @@ const (
 	freshEvents  = 100_000
 
 	growth        = 10 // times as many keys
-	growthRounds  = 9
+	growthRounds  = 40
 	growthEvents  = 10_000
 	growthMemory  = 256 << 20
 	unchangedLoad = 10
@@ -129,8 +129,9 @@ func benchGrowth(t *testing.T, f *field, r *report) {
 		r.row(fmt.Sprintf("load on %d keys", sizes[name]), seconds[name], "s")
 		r.row("  processor time of all services", computed[name], "s")
 	}
-	r.ratio("seconds, many / few", seconds["many"].Over(seconds["few"]), "", AtMost(1.2))
-	r.row("ratio processor time, many / few", computed["many"].Over(computed["few"]), "(no target)")
+	// A load costs more when it closes a block or merges runs, as every tenth or so does: only sums compare.
+	r.ratio("seconds of all loads, many / few", Series{seconds["many"].Sum() / seconds["few"].Sum()}, "", AtMost(1.2))
+	r.row("ratio processor time of all loads, many / few", Series{computed["many"].Sum() / computed["few"].Sum()}, "(no target)")
 	r.ratio("events scanned by further loads", Series{g.scannedBy(t, "many", unchangedLoad)}, "", AtMost(0))
 	for _, s := range g.services {
 		peak, _, err := peakMemory(s.cmd.Process.Pid)

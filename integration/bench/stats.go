@@ -38,6 +38,15 @@ func (s Series) Max() float64 {
 	return slices.Max(s)
 }
 
+// Sum is all measurements together.
+func (s Series) Sum() float64 {
+	total := 0.0
+	for _, v := range s {
+		total += v
+	}
+	return total
+}
+
 // Quantile is the least measurement that at least the share q of all do not exceed, 0 of none.
 func (s Series) Quantile(q float64) float64 {
 	if len(s) == 0 {
