@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,7 @@ type Options struct {
 	Registry string // URL, or empty
 	Auth     string // none or token; empty is the binary's default
 	Config   string // YAML, or empty
+	DataDir  string // empty: one of the test's
 	// OpenFiles is how many files the process may have open (ulimit -n); 0 is this process's own limit.
 	OpenFiles int
 }
@@ -70,7 +72,7 @@ func NewFrazil(t testing.TB, o Options) *Frazil {
 	t.Helper()
 	rest, s3 := freeport.Address(t), freeport.Address(t)
 	f := &Frazil{REST: "http://" + rest, binary: Binary(t), files: o.OpenFiles, dir: t.TempDir()}
-	f.args = []string{"up", "--brokers", o.Brokers, "--data-dir", filepath.Join(f.dir, "data"), "--rest-listen", rest, "--s3-listen", s3}
+	f.args = []string{"up", "--brokers", o.Brokers, "--data-dir", cmp.Or(o.DataDir, filepath.Join(f.dir, "data")), "--rest-listen", rest, "--s3-listen", s3}
 	if o.Registry != "" {
 		f.args = append(f.args, "--registry", o.Registry)
 	}
