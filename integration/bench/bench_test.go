@@ -27,6 +27,7 @@ func TestBench(t *testing.T) {
 		{"g", benchGrowth},
 		{"h", benchFirstByte},
 		{"i", benchChunks},
+		{"j", benchKeys},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {
