@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/parquet-go/parquet-go"
@@ -23,7 +24,12 @@ type DataFile struct {
 	Rows       int64
 	FirstRowID int64
 	Deletes    *DeleteFile
+	// Lower and Upper are the bounds by field id, in Iceberg's single-value serialisation.
+	Lower, Upper map[int32][]byte
 }
+
+// Room reports whether the file was named before all its events were read: the edition in its name is 0.
+func (f *DataFile) Room() bool { return strings.Contains(f.Path, "-v0-") }
 
 // DeleteFile is the delete file of a data file.
 type DeleteFile struct {
@@ -76,6 +82,7 @@ func (t *Table) Files(ctx context.Context, snapshot int64) ([]DataFile, error) {
 			if f["content"].(int32) == 0 {
 				d := DataFile{Path: f["file_path"].(string), Size: f["file_size_in_bytes"].(int64), Rows: f["record_count"].(int64)}
 				d.FirstRowID, _ = f["first_row_id"].(int64)
+				d.Lower, d.Upper = bounds(f["lower_bounds"]), bounds(f["upper_bounds"])
 				data = append(data, d)
 				continue
 			}
@@ -141,7 +148,7 @@ func (t *Table) Rows(ctx context.Context, snapshot int64) ([]Row, error) {
 	}
 	var out []Row
 	for _, f := range files {
-		rows, err := t.fileRows(ctx, f)
+		rows, err := t.FileRows(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -150,19 +157,13 @@ func (t *Table) Rows(ctx context.Context, snapshot int64) ([]Row, error) {
 	return out, nil
 }
 
-func (t *Table) fileRows(ctx context.Context, f DataFile) ([]Row, error) {
-	b, err := t.Object(ctx, f.Path, "")
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) != f.Size {
-		return nil, fmt.Errorf("%s has %d bytes, the manifest says %d", f.Path, len(b), f.Size)
-	}
-	rows, err := parquetRows(b)
+// FileRows reads the live rows of one file, with the same checks.
+func (t *Table) FileRows(ctx context.Context, f DataFile) ([]Row, error) {
+	rows, err := t.allRows(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	if int64(len(rows)) != f.Rows {
+	if n := int64(len(rows)); n > f.Rows || n < f.Rows && !f.Room() {
 		return nil, fmt.Errorf("%s has %d rows, the manifest says %d", f.Path, len(rows), f.Rows)
 	}
 	dead, err := t.positions(ctx, f)
@@ -176,6 +177,55 @@ func (t *Table) fileRows(ctx context.Context, f DataFile) ([]Row, error) {
 		}
 	}
 	return live, nil
+}
+
+// allRows reads the rows of a file: whole, or where most of it is a hole, the ranges that hold something.
+func (t *Table) allRows(ctx context.Context, f DataFile) ([]Row, error) {
+	if f.Room() {
+		return parquetRows(&ranges{ctx: ctx, table: t, path: f.Path}, f.Size)
+	}
+	b, err := t.Object(ctx, f.Path, "")
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) != f.Size {
+		return nil, fmt.Errorf("it has %d bytes, the manifest says %d", len(b), f.Size)
+	}
+	return parquetRows(bytes.NewReader(b), f.Size)
+}
+
+// ranges reads an object by ranges.
+type ranges struct {
+	ctx   context.Context
+	table *Table
+	path  string
+}
+
+// ReadAt implements io.ReaderAt within the object.
+func (r *ranges) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	b, err := r.table.Object(r.ctx, r.path, fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1))
+	if err != nil {
+		return 0, err
+	}
+	if len(b) != len(p) {
+		return copy(p, b), fmt.Errorf("%d bytes at %d, want %d: %w", len(b), off, len(p), io.ErrUnexpectedEOF)
+	}
+	return copy(p, b), nil
+}
+
+// bounds are the key-value pairs of an Avro map with integer keys.
+func bounds(v any) map[int32][]byte {
+	out := map[int32][]byte{}
+	pairs, _ := v.([]any)
+	for _, p := range pairs {
+		pair, _ := p.(map[string]any)
+		key, _ := pair["key"].(int32)
+		out[key], _ = pair["value"].([]byte)
+	}
+	return out
 }
 
 // positions reads the deleted positions of a data file.
@@ -200,7 +250,7 @@ func (t *Table) positions(ctx context.Context, f DataFile) (map[int64]bool, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Path, err)
 	}
-	if int64(len(dead)) != d.Rows {
+	if int64(len(dead)) != d.Rows && !f.Room() {
 		return nil, fmt.Errorf("%s deletes %d rows, the manifest says %d", d.Path, len(dead), d.Rows)
 	}
 	for p := range dead {
@@ -226,7 +276,7 @@ func vector(blob []byte, dead map[int64]bool) error {
 }
 
 func positionRows(b []byte, path string, dead map[int64]bool) error {
-	rows, err := parquetRows(b)
+	rows, err := parquetRows(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return err
 	}
@@ -245,8 +295,8 @@ func positionRows(b []byte, path string, dead map[int64]bool) error {
 	return nil
 }
 
-func parquetRows(b []byte) ([]Row, error) {
-	f, err := parquet.OpenFile(bytes.NewReader(b), int64(len(b)))
+func parquetRows(r io.ReaderAt, size int64) ([]Row, error) {
+	f, err := parquet.OpenFile(r, size)
 	if err != nil {
 		return nil, err
 	}
