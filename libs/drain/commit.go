@@ -31,6 +31,8 @@ type staged struct {
 	remove  []icebergcommit.Removal
 	merged  int64
 	bytes   int64
+	// mergedAway are position delete files all of whose rows are among the positions.
+	mergedAway []*positionDeletes
 
 	vectors puffin.Writer
 	pending []icebergcommit.DeleteFile // of the open Puffin file
@@ -38,8 +40,8 @@ type staged struct {
 
 // commit writes delete files and commits them. What was written for a commit that did not happen is removed. Errors:
 // fault.ErrConflict.
-func (d *drainer) commit(ctx context.Context, p *plan, found *positions) error {
-	s := &staged{d: d, p: p}
+func (d *drainer) commit(ctx context.Context, p *plan, found *positions, mergedAway ...*positionDeletes) error {
+	s := &staged{d: d, p: p, mergedAway: mergedAway}
 	c, err := s.stage(ctx, found)
 	if err == nil {
 		err = d.cfg.Fail("commit")
@@ -129,6 +131,7 @@ func (s *staged) stage(ctx context.Context, found *positions) (*icebergcommit.Co
 	if err != nil {
 		return nil, fmt.Errorf("read deletes by position: %w", err)
 	}
+	s.leaveOut(old)
 	m := newMeter(s.d, "commit", int64(len(hit)))
 	for _, t := range s.p.targets {
 		if hit[t.path] == nil {
@@ -152,9 +155,13 @@ func (s *staged) stage(ctx context.Context, found *positions) (*icebergcommit.Co
 	if err := s.d.cfg.Fail("stage"); err != nil {
 		return nil, err
 	}
+	operation := "overwrite"
+	if len(s.p.batch) == 0 { // no more than what other writers do that rewrite position deletes
+		operation = "replace"
+	}
 	c, err := icebergcommit.Stage(ctx, h.table.Store, h.table.Base, icebergcommit.Change{
 		Branch: s.d.cfg.Branch, Parent: h.snapshot, Manifests: h.scan.Manifests(),
-		Remove: s.remove, Add: s.add, Summary: s.d.cfg.Summary, Now: s.d.cfg.Now(),
+		Remove: s.remove, Add: s.add, Operation: operation, Summary: s.d.cfg.Summary, Now: s.d.cfg.Now(),
 	})
 	if c != nil {
 		s.written = append(s.written, c.Written...)
@@ -240,6 +247,21 @@ func outside(path string, upper []byte) bool {
 	return path > string(upper) && (len(path) < len(upper) || path[:len(upper)] != string(upper))
 }
 
+// leaveOut removes the files that are merged away from what applies beside the positions, and from the table.
+func (s *staged) leaveOut(old map[string]*already) {
+	if len(s.mergedAway) == 0 {
+		return
+	}
+	gone := map[string]bool{}
+	for _, f := range s.mergedAway {
+		gone[f.path] = true
+		s.replace([]positionFile{f.positionFile})
+	}
+	for _, a := range old {
+		a.files = slices.DeleteFunc(a.files, func(f positionFile) bool { return gone[f.path] })
+	}
+}
+
 // target writes what deletes the rows of one data file.
 func (s *staged) target(ctx context.Context, t *target, set *roaring.Bitmap, old *already) error {
 	hits := set.GetCardinality()
@@ -257,7 +279,7 @@ func (s *staged) target(ctx context.Context, t *target, set *roaring.Bitmap, old
 			merged = append(merged, f)
 		}
 	}
-	if before.AndCardinality(set) == hits {
+	if before.AndCardinality(set) == hits && len(s.mergedAway) == 0 {
 		return nil // all are deleted already
 	}
 	set.Or(before)
@@ -279,6 +301,9 @@ func (s *staged) target(ctx context.Context, t *target, set *roaring.Bitmap, old
 func (s *staged) vectorOf(ctx context.Context, t *target, set *roaring.Bitmap, old *already) error {
 	hits := set.GetCardinality()
 	before := roaring.New()
+	if old.vector != nil && len(s.p.batch) == 0 {
+		return nil // beside a vector readers ignore position delete files: what these say must not begin to count
+	}
 	if old.vector != nil {
 		var err error
 		if before, err = s.readVector(ctx, old.vector); err != nil {

@@ -51,6 +51,12 @@ type Catalog interface {
 type Config struct {
 	// Branch is drained in place.
 	Branch string
+	// Target is a branch that is moved on to what was drained; "" = none. It must have no snapshot that is not in the
+	// history of Branch.
+	Target string
+	// MergeFrom, if above 0, merges position deletes as well: in format version 2 those of data files that have at
+	// least so many files, in version 3 all that are left of version 2.
+	MergeFrom int
 	// Memory bounds delete keys and positions held, bytes. 0 = DefaultMemory.
 	Memory int64
 	// Retries is how often one batch is tried again after a conflict. 0 = DefaultRetries.
@@ -125,9 +131,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Progress is how far a batch is.
 type Progress struct {
 	Batch, Batches int
-	// Stage is keys, scan or commit.
+	// Stage is keys, scan, merge or commit.
 	Stage string
-	// Done of Total: delete keys read, rows scanned, delete files written.
+	// Done of Total: delete keys read, rows scanned, position delete files read, data files written for.
 	Done, Total int64
 }
 
@@ -137,7 +143,9 @@ type Report struct {
 	Branch        string `json:"branch"`
 	// Snapshots are the ids of the snapshots that were committed, in order.
 	Snapshots []int64 `json:"snapshots"`
-	Batches   int     `json:"batches"`
+	// Forwarded is the snapshot that the target branch was moved on to; 0 = it was not moved.
+	Forwarded int64 `json:"forwarded,omitempty"`
+	Batches   int   `json:"batches"`
 	// EqualityDeleteFiles and DeleteKeys were drained.
 	EqualityDeleteFiles int64 `json:"equality_delete_files"`
 	DeleteKeys          int64 `json:"delete_keys"`
@@ -169,6 +177,14 @@ func Run(ctx context.Context, cat Catalog, cfg Config) (*Report, error) {
 	cfg.fill()
 	d := &drainer{cat: cat, cfg: cfg, report: &Report{Branch: cfg.Branch, Snapshots: []int64{}}}
 	err := d.run(ctx)
+	if err == nil && cfg.MergeFrom > 0 {
+		if err = d.merge(ctx); err != nil {
+			err = fmt.Errorf("merge position deletes: %w", err)
+		}
+	}
+	if err == nil && cfg.Target != "" {
+		err = d.toTarget(ctx)
+	}
 	d.report.BytesRead = d.read.Load()
 	d.report.RowsScanned, d.report.DataFilesScanned = d.rows.Load(), d.files.Load()
 	d.report.DataFilesIndexed = d.indexed.Load()
@@ -204,6 +220,24 @@ func (d *drainer) run(ctx context.Context) error {
 		}
 		d.report.Batches++
 	}
+}
+
+// forwardRounds is how often what other writers have brought meanwhile is drained before the target is given up for
+// this run.
+const forwardRounds = 10
+
+// toTarget moves the target on, draining what came in between.
+func (d *drainer) toTarget(ctx context.Context) error {
+	for range forwardRounds {
+		done, err := d.forward(ctx)
+		if err != nil || done {
+			return err
+		}
+		if err := d.run(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("branch %s gets equality deletes faster than they are drained: %s stays where it is: %w", d.cfg.Branch, d.cfg.Target, fault.ErrUnavailable)
 }
 
 // load answers the head of the branch; nil for a branch without snapshots.

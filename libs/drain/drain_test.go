@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/iceberg-go"
+
 	"github.com/frazil-io/frazil/libs/drain"
 	"github.com/frazil-io/frazil/libs/drain/draintest"
 	"github.com/frazil-io/frazil/libs/fault"
@@ -17,7 +19,7 @@ import (
 )
 
 var (
-	flagCount = flag.Int("drain.count", 10, "random histories")
+	flagCount = flag.Int("drain.count", 3, "random histories")
 	flagSeed  = flag.Uint64("drain.seed", 0, "the seed of one history; 0 = random ones")
 )
 
@@ -89,6 +91,7 @@ func TestRowsStayAsTheyAre(t *testing.T) {
 			defer cfg.Index.Close()
 			x.Log = append(x.Log, "index")
 		}
+		cfg.MergeFrom = r.IntN(4)
 		for range 1 + r.IntN(3) {
 			for range 1 + r.IntN(12) {
 				x.Step()
@@ -110,9 +113,31 @@ func TestRowsStayAsTheyAre(t *testing.T) {
 			if o := w.Orphans(); len(o) > 0 {
 				tb.Fatalf("orphans: %v", o)
 			}
+			if cfg.MergeFrom > 0 {
+				merged(tb, w, cfg.MergeFrom)
+			}
 			x.Log = append(x.Log, "DRAIN")
 		}
 	})
+}
+
+// merged checks that no data file has several position delete files, or any in version 3.
+func merged(tb *failing, w *draintest.World, from int) {
+	tb.Helper()
+	n := map[string]int{}
+	for _, f := range w.Live("main") {
+		if f.ContentType() != iceberg.EntryContentPosDeletes || f.FileFormat() != iceberg.ParquetFile {
+			continue
+		}
+		if w.Version >= 3 {
+			tb.Fatalf("%s is left in version 3", f.FilePath())
+		}
+		if ref := f.ReferencedDataFile(); ref != nil {
+			if n[*ref]++; n[*ref] >= max(2, from) {
+				tb.Fatalf("%s has %d position delete files", *ref, n[*ref])
+			}
+		}
+	}
 }
 
 // TestOtherWritersAreFaster: commits of others between plan and commit cost a retry and no row.
@@ -145,6 +170,7 @@ func TestOtherWritersAreFaster(t *testing.T) {
 			cfg.Index = openIndex(tb, t.TempDir())
 			defer cfg.Index.Close()
 		}
+		cfg.MergeFrom = r.IntN(3)
 		if _, err := drain.Run(t.Context(), w, cfg); err != nil {
 			tb.Fatal(err)
 		}

@@ -145,6 +145,9 @@ func (h *head) plan(ctx context.Context, batch []*equality) (*plan, error) {
 			continue
 		}
 		p.gain.Keys = addSaturating(p.gain.Keys, touch.Keys)
+		if f := strings.ToUpper(string(e.Format)); f != "PARQUET" && f != "AVRO" {
+			return nil, fmt.Errorf("equality deletes touch %s, a data file of format %s, which is not read (Parquet and Avro are): rewrite it with an engine first: %w", e.Path, e.Format, fault.ErrUnsupported)
+		}
 		t, err := newTarget(e, touch, schemas)
 		if err != nil {
 			return nil, err
@@ -175,10 +178,7 @@ func (h *head) matcher(ctx context.Context, batch []*equality) (*probe.Matcher, 
 }
 
 func newTarget(e *icebergscan.Entry, touch probe.Touch, schemas map[string]json.RawMessage) (*target, error) {
-	switch format := strings.ToUpper(string(e.Format)); {
-	case format != "PARQUET" && format != "AVRO":
-		return nil, fmt.Errorf("equality deletes touch %s, a data file of format %s, which is not read (Parquet and Avro are): rewrite it with an engine first: %w", e.Path, e.Format, fault.ErrUnsupported)
-	case e.Records >= 1<<32:
+	if e.Records >= 1<<32 {
 		return nil, fmt.Errorf("%s has %d rows, more than 2^32: %w", e.Path, e.Records, fault.ErrUnsupported)
 	}
 	_, tuple, how, err := e.Encoded()

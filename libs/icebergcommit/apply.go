@@ -30,6 +30,9 @@ func (c *Commit) Updates() ([]any, error) {
 		return nil, fmt.Errorf("ref: %w: %w", fault.ErrCorrupt, err)
 	}
 	ref["action"], ref["ref-name"], ref["snapshot-id"] = "set-snapshot-ref", c.Branch, c.SnapshotID
+	if c.Snapshot == nil {
+		return []any{ref}, nil
+	}
 	return []any{map[string]any{"action": "add-snapshot", "snapshot": c.Snapshot}, ref}, nil
 }
 
@@ -46,11 +49,17 @@ func (c *Commit) Apply(raw []byte, at string) ([]byte, error) {
 		return nil, err
 	}
 	head, err := t.Head(c.Branch)
-	if err != nil || head == nil || head.ID != c.ParentID || t.UUID != c.TableUUID || t.LastSequenceNumber+1 != c.sequence {
+	last := c.sequence
+	if c.Snapshot != nil {
+		last--
+	}
+	if err != nil || head == nil || head.ID != c.ParentID || t.UUID != c.TableUUID || t.LastSequenceNumber != last {
 		return nil, fmt.Errorf("branch %s has moved: %w", c.Branch, fault.ErrConflict)
 	}
 	e := editor{m: m}
-	e.appendTo("snapshots", c.Snapshot)
+	if c.Snapshot != nil {
+		e.appendTo("snapshots", c.Snapshot)
+	}
 	refs := map[string]json.RawMessage{}
 	e.get("refs", &refs)
 	refs = maps.Clone(refs)

@@ -65,6 +65,8 @@ type Change struct {
 	Manifests []icebergscan.Manifest
 	Remove    []Removal
 	Add       []DeleteFile
+	// Operation is what the snapshot says of itself; "" = overwrite.
+	Operation string
 	// Summary is put over the counts that this package computes.
 	Summary map[string]string
 	// Now is the time of the snapshot.
@@ -77,7 +79,8 @@ type Commit struct {
 	TableUUID  string
 	ParentID   int64
 	SnapshotID int64
-	// Snapshot and Ref are the JSON forms of the new snapshot and of the branch that points to it.
+	// Snapshot and Ref are the JSON forms of the new snapshot and of the branch that points to it. Snapshot is nil for a
+	// branch that moves to a snapshot that is there.
 	Snapshot, Ref json.RawMessage
 	// Written are the locations of the objects that were made for it, to be removed if it is given up.
 	Written []string
@@ -204,19 +207,55 @@ func (s *staging) snapshot(list string) error {
 	if s.out.Snapshot, err = json.Marshal(snap); err != nil {
 		return fmt.Errorf("encode snapshot: %w", err)
 	}
-	// What the branch says about retention stays.
+	s.out.Ref, err = s.meta.ref(s.change.Branch, s.out.SnapshotID)
+	return err
+}
+
+// ref answers the JSON of a branch that points to a snapshot. What it says about retention stays.
+func (r *rawTable) ref(branch string, id int64) (json.RawMessage, error) {
 	ref := map[string]json.RawMessage{}
-	if text := s.meta.Refs[s.change.Branch]; text != nil {
+	if text := r.Refs[branch]; text != nil {
 		if err := json.Unmarshal(text, &ref); err != nil {
-			return fmt.Errorf("ref %s: %w: %w", s.change.Branch, fault.ErrCorrupt, err)
+			return nil, fmt.Errorf("ref %s: %w: %w", branch, fault.ErrCorrupt, err)
 		}
 	}
-	ref["snapshot-id"] = json.RawMessage(strconv.FormatInt(s.out.SnapshotID, 10))
+	ref["snapshot-id"] = json.RawMessage(strconv.FormatInt(id, 10))
 	ref["type"] = json.RawMessage(`"branch"`)
-	if s.out.Ref, err = json.Marshal(ref); err != nil {
-		return fmt.Errorf("encode ref: %w", err)
+	out, err := json.Marshal(ref)
+	if err != nil {
+		return nil, fmt.Errorf("encode ref: %w", err)
 	}
-	return nil
+	return out, nil
+}
+
+// FastForward is the commit that moves a branch to a later snapshot of its own line. Errors: fault.ErrConflict if the
+// branch has snapshots that are not in the history of that one, fault.ErrNotFound, fault.ErrCorrupt.
+func FastForward(base Base, branch string, to int64, now time.Time) (*Commit, error) {
+	t := base.Meta
+	head, err := t.Head(branch)
+	if err != nil {
+		return nil, err
+	}
+	if head == nil {
+		return nil, fmt.Errorf("branch %s has no snapshot: %w", branch, fault.ErrNotFound)
+	}
+	for id := to; id != head.ID; {
+		s, err := t.Snapshot(id)
+		if err != nil {
+			return nil, fmt.Errorf("branch %s has snapshot %d, which is not known to be in the history of %d: %w: %w", branch, head.ID, to, fault.ErrConflict, err)
+		}
+		id = s.ParentID
+	}
+	var meta rawTable
+	if err := json.Unmarshal(base.Raw, &meta); err != nil {
+		return nil, fmt.Errorf("table metadata: %w: %w", fault.ErrCorrupt, err)
+	}
+	out := &Commit{
+		Branch: branch, TableUUID: t.UUID, ParentID: head.ID, SnapshotID: to,
+		sequence: t.LastSequenceNumber, timestamp: max(now.UnixMilli(), t.LastUpdatedMs), nextRowID: t.NextRowID,
+	}
+	out.Ref, err = meta.ref(branch, to)
+	return out, err
 }
 
 // spec answers the JSON of a partition spec's fields.

@@ -5,5 +5,6 @@
 // lines of the manifest list keep their summaries, and table metadata keeps keys that nobody here knows. Removed files
 // are written as deleted entries, because that is where the expiry of snapshots looks for what it may delete.
 //
-// The operation is overwrite and never replace, though no row changes: see docs/adr/0017-drain-commits-overwrite.md.
+// A commit that removes an equality delete is an overwrite and no replace, though no row changes: see
+// docs/adr/0017-drain-commits-overwrite.md.
 package icebergcommit

@@ -64,6 +64,9 @@ func (c *counts) remove(e *icebergscan.Entry) {
 // summary makes the snapshot's summary: counts of the change, and totals where the parent has them.
 func (s *staging) summary() map[string]string {
 	out := map[string]string{"operation": "overwrite"}
+	if s.change.Operation != "" {
+		out["operation"] = s.change.Operation
+	}
 	put := func(name string, n int64) {
 		if n != 0 {
 			out[name] = strconv.FormatInt(n, 10)
