@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/frazil-io/frazil/libs/chainstore"
@@ -97,7 +100,7 @@ func (a *assembly) state(ctx context.Context, log *slog.Logger) (chainstore.Stor
 		makeRoom(fsys.OS(), a.cfg.DataDir, a.cfg.dir("cache"), log)
 		store, err := diskstore.Open(a.cfg.dir("state"), log)
 		if err != nil {
-			return nil, fmt.Errorf("data directory %s (one process at a time may use it): %w", a.cfg.DataDir, err)
+			return nil, unopened(a.cfg.dir("state"), err)
 		}
 		a.closers = append(a.closers, store.Close)
 		return store, nil
@@ -121,6 +124,18 @@ func (a *assembly) state(ctx context.Context, log *slog.Logger) (chainstore.Stor
 		}),
 	)
 	return store, nil
+}
+
+// unopened says what is wrong with embedded state, and what to do.
+func unopened(dir string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held"):
+		return fmt.Errorf("%s is in use: one process at a time may use a data directory; end the other one, or set another data_dir: %w", dir, err)
+	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the state in %s is damaged: move that directory away and start again; every table is then built anew from Kafka"+
+			" under a new state epoch, and running queries must plan again: %w", dir, err)
+	}
+	return fmt.Errorf("open the state in %s: %w", dir, err)
 }
 
 // watchRedis keeps asking Redis about itself: how full it is goes to the metrics, and a policy that was changed to
