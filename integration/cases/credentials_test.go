@@ -85,7 +85,7 @@ func (g *gateway) refreshed(vended map[string]string) map[string]string {
 	g.t.Helper()
 	res, err := http.Get("http://" + g.Config.REST.Listen + "/" + vended["client.refresh-credentials-endpoint"])
 	g.must(err)
-	defer res.Body.Close() //nolint:errcheck // it was only read
+	defer res.Body.Close()
 	var answer struct {
 		Credentials []struct {
 			Config map[string]string `json:"config"`

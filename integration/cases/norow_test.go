@@ -46,7 +46,7 @@ func (g *gateway) attempt() (status int, retryAfter, message string) {
 	g.t.Helper()
 	res, err := http.Get("http://" + g.Config.REST.Listen + "/v1/v2/namespaces/kafka/tables/inv_item")
 	g.must(err)
-	defer res.Body.Close() //nolint:errcheck // it was only read
+	defer res.Body.Close()
 	var body struct {
 		Error struct {
 			Message string `json:"message"`

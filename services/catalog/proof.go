@@ -49,7 +49,7 @@ func (t *table) knownVersion(id kafkapos.TopicID) uint64 {
 func (s *Service) meet(ctx context.Context, object objectname.Metadata, version uint64) error {
 	newest, err := s.state(ctx, object.Table.Epoch, 0)
 	if err != nil || !s.ahead(newest, object, version) {
-		return nil // given up already, or nobody can tell, or it is no proof
+		return nil //nolint:nilerr // given up already, or nobody can tell, or it is no proof
 	}
 	t := s.table(newest.GetTopic().GetTopic())
 	s.deps.Logger.WarnContext(ctx, "the state was rolled back", "topic", t.topic, "state_epoch", object.Table.Epoch,

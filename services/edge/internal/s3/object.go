@@ -77,10 +77,10 @@ func (h *Handler) object(ctx context.Context, release func() bool, q *request) e
 // bodyError is what the end of a body means: nothing if the client left.
 func bodyError(q *request, err error) error {
 	var sink *object.SinkError
-	if err == nil || errors.As(err, &sink) || q.r.Context().Err() != nil {
-		return nil
+	if clientLeft := errors.As(err, &sink) || q.r.Context().Err() != nil; err != nil && !clientLeft {
+		return &brokenBody{err}
 	}
-	return &brokenBody{err}
+	return nil
 }
 
 func setHeaders(q *request, info object.Info) {

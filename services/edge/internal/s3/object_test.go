@@ -220,8 +220,8 @@ func TestBrokenBodies(t *testing.T) {
 				return nil
 			}
 		},
-		"too short":  func(b *edgefake.Backend) { b.Cut = -1 },
-		"too long":   func(b *edgefake.Backend) { b.Cut = 1 },
+		"too short": func(b *edgefake.Backend) { b.Cut = -1 },
+		"too long":  func(b *edgefake.Backend) { b.Cut = 1 },
 	} {
 		h := newHarness(t)
 		data := h.fake.DataFile(0, pattern(5000))
