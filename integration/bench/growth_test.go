@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -18,9 +19,11 @@ import (
 )
 
 const (
-	freshSamples = 300
+	freshSamples = 200
 	freshTopic   = "fresh"
 	freshEvents  = 100_000
+	// trafficPerSecond closes the largest block, of 65536 offsets, several times meanwhile.
+	trafficPerSecond = 2_000
 
 	growth        = 10 // times as many keys
 	growthRounds  = 40
@@ -81,8 +84,22 @@ func benchFreshness(t *testing.T, f *field, r *report) {
 	g := startGateway(t, setting{broker: f.broker})
 	defer g.stop()
 	g.await(t, freshTopic)
-	producer := f.producer(t, freshTopic)
 	random := rand.New(rand.NewPCG(1, 2))
+	quiet := f.freshness(t, g, random)
+	r.row(fmt.Sprintf("%d events, one after the other", freshSamples), quiet, "s")
+	r.ratio("99th percentile", Series{quiet.Quantile(0.99)}, "s", AtMost(1))
+	stop := f.traffic(t, freshTopic, trafficPerSecond)
+	busy := f.freshness(t, g, random)
+	stop()
+	r.row(fmt.Sprintf("the same beside %d other events per second", trafficPerSecond), busy, "s")
+	r.ratio("99th percentile", Series{busy.Quantile(0.99)}, "s", AtMost(1))
+}
+
+// freshness writes events and loads each until it shows.
+func (f *field) freshness(t *testing.T, g *gateway, random *rand.Rand) Series {
+	t.Helper()
+	producer := f.producer(t, freshTopic)
+	defer producer.Close()
 	took := Series{}
 	for i := range freshSamples {
 		rec := &kgo.Record{}
@@ -93,8 +110,40 @@ func benchFreshness(t *testing.T, f *field, r *report) {
 		}
 		took = append(took, g.loadTo(t, freshTopic, acknowledged.Offset+1).Seconds())
 	}
-	r.row(fmt.Sprintf("%d events", freshSamples), took, "s")
-	r.ratio("99th percentile", Series{took.Quantile(0.99)}, "s", AtMost(1))
+	return took
+}
+
+// traffic writes events at a steady rate until stop is called.
+func (f *field) traffic(t *testing.T, topic string, perSecond int) (stop func()) {
+	t.Helper()
+	const ticks = 20 // per second
+	producer := f.producer(t, topic)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		ticker := time.NewTicker(time.Second / ticks)
+		defer ticker.Stop()
+		random := rand.New(rand.NewPCG(9, 10))
+		for {
+			select {
+			case <-ctx.Done():
+				done <- producer.Flush(context.WithoutCancel(ctx))
+				return
+			case <-ticker.C:
+			}
+			for range perSecond / ticks {
+				rec := &kgo.Record{}
+				pair(rec, random.Int64N(freshEvents), random.Int64())
+				producer.Produce(context.WithoutCancel(ctx), rec, nil)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // benchGrowth is part (g): what a load after new events costs on a topic and on one with ten times as many keys, and
