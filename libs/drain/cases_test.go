@@ -225,6 +225,31 @@ func TestPartitionEvolutionAndGlobalDeletes(t *testing.T) {
 	})
 }
 
+// As in tables that came from Hive: an identity partition column is in the tuple and not in the file.
+func TestPartitionColumnsThatAreNotInTheFiles(t *testing.T) {
+	versions(t, func(t *testing.T, v int) {
+		w := draintest.New(t, v)
+		for _, p := range []any{"x", nil} {
+			rows := ids(0, 4)
+			body, err := draintest.Parquet(0, []int{id, name}, rows, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := w.Data(rows, opts{Spec: 1, Partition: map[int]any{1000: p}, NoStats: true})
+			f.Size = int64(len(body))
+			w.Lake.Put(f.Path, body)
+			for _, r := range rows {
+				if p != nil {
+					r[part] = p
+				}
+			}
+			w.Write("main", "append", files{f})
+		}
+		w.Write("main", "delete", files{w.Equality([]int{part, id}, []row{{id: int64(1), part: "x"}, {id: int64(2)}}, opts{})})
+		drained(t, w, 6)
+	})
+}
+
 func TestDroppedRenamedAndAddedKeyColumns(t *testing.T) {
 	versions(t, func(t *testing.T, v int) {
 		w := draintest.New(t, v)
@@ -455,7 +480,7 @@ func TestTheSnapshotSaysWhatItDid(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"added-delete-files=1", "added-dvs=1", "added-position-deletes=2", "changed-partition-count=1", "operation=overwrite",
+		"added-delete-files=1", "added-dvs=1", "added-position-deletes=2", "changed-partition-count=1", "frazil-drain=1", "operation=overwrite",
 		"removed-delete-files=1", "removed-equality-delete-files=1", "removed-equality-deletes=2",
 	}
 	if !slices.Equal(got, want) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -159,9 +160,11 @@ func (s *staged) stage(ctx context.Context, found *positions) (*icebergcommit.Co
 	if len(s.p.batch) == 0 { // no more than what other writers do that rewrite position deletes
 		operation = "replace"
 	}
+	summary := map[string]string{Mark: "1"}
+	maps.Copy(summary, s.d.cfg.Summary)
 	c, err := icebergcommit.Stage(ctx, h.table.Store, h.table.Base, icebergcommit.Change{
 		Branch: s.d.cfg.Branch, Parent: h.snapshot, Manifests: h.scan.Manifests(),
-		Remove: s.remove, Add: s.add, Operation: operation, Summary: s.d.cfg.Summary, Now: s.d.cfg.Now(),
+		Remove: s.remove, Add: s.add, Operation: operation, Summary: summary, Now: s.d.cfg.Now(),
 	})
 	if c != nil {
 		s.written = append(s.written, c.Written...)

@@ -15,6 +15,9 @@ type Forecast struct {
 	SnapshotID    int64  `json:"snapshot_id"`
 	Sequence      int64  `json:"sequence_number"`
 
+	// Snapshots is how many there are since the last drain, or in all that is known of the branch's history.
+	Snapshots int64 `json:"snapshots_since_drain"`
+
 	EqualityDeleteFiles int64 `json:"equality_delete_files"`
 	EqualityDeleteBytes int64 `json:"equality_delete_bytes"`
 	DeleteKeys          int64 `json:"delete_keys"`
@@ -45,6 +48,7 @@ func Plan(ctx context.Context, cat Catalog, cfg Config) (*Forecast, error) {
 		return out, err
 	}
 	out.FormatVersion, out.SnapshotID, out.Sequence = h.table.Meta.FormatVersion, h.snapshot.ID, h.snapshot.SequenceNumber
+	out.Snapshots = h.sinceDrain()
 	all, err := h.deletes(ctx, h.snapshot.SequenceNumber)
 	if err != nil {
 		return nil, fmt.Errorf("read delete manifests: %w", err)
@@ -85,4 +89,19 @@ func Plan(ctx context.Context, cat Catalog, cfg Config) (*Forecast, error) {
 	}
 	out.ProbeUnits, out.ProbeUnitsPruned = p.gain.PlainKeys, p.gain.Keys
 	return out, nil
+}
+
+// Mark is the key of the summary that tells the snapshots of a drain from others.
+const Mark = "frazil-drain"
+
+func (h *head) sinceDrain() int64 {
+	n := int64(0)
+	for s := h.snapshot; s.Summary[Mark] == ""; n++ {
+		parent, err := h.table.Meta.Snapshot(s.ParentID)
+		if err != nil { // the first one, or those before are expired
+			return n + 1
+		}
+		s = parent
+	}
+	return n
 }

@@ -44,10 +44,15 @@ type options struct {
 	catalog catalogs.Flags
 	table   string
 
-	branch, format, scratch, indexDir string
-	dryRun, quiet, noIndex            bool
-	memory                            config.Size
-	retries, workers                  int
+	branch, target, format, scratch, indexDir string
+	dryRun, quiet, noIndex                    bool
+	memory                                    config.Size
+	retries, workers, mergeFrom               int
+
+	daemon bool
+	every  time.Duration
+	serve  string
+	limits backlog
 }
 
 // Formats of the output.
@@ -82,6 +87,9 @@ func parse(args []string, std command.Streams) (*options, error) {
 	f := command.NewFlags("drain", about, std)
 	o.catalog.Register(f)
 	f.StringVar(&o.branch, "branch", icebergscan.MainBranch, "`BRANCH` to drain, in place")
+	f.StringVar(&o.branch, "from-branch", icebergscan.MainBranch, "`BRANCH` to drain; the same as --branch, to go with --to-branch")
+	f.StringVar(&o.target, "to-branch", "", "`BRANCH` to move on to what was drained, whose readers never meet an equality delete")
+	f.IntVar(&o.mergeFrom, "merge-positions", 0, "merge position deletes, too: of data files with at least `N` files in format version 2, all that are left of version 2 in 3; 0 = do not")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be done and the gain in probe units; change nothing")
 	f.Var(sizeFlag{&o.memory}, "memory", "how many `BYTES` of delete keys and positions to hold; with more, data is read in several passes")
 	f.StringVar(&o.scratch, "scratch", "", "`DIR` for positions that do not fit in memory (default: that of the system)")
@@ -91,6 +99,10 @@ func parse(args []string, std command.Streams) (*options, error) {
 	f.IntVar(&o.workers, "workers", 0, "how many data files to read at once (default: one for each core)")
 	f.StringVar(&o.format, "format", formatTable, "`table` or json")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.daemon, "daemon", false, "stay, look at the backlog --every so often, and drain when it is above a limit; without a limit, whenever there is one")
+	f.DurationVar(&o.every, "every", time.Minute, "how often --daemon looks")
+	f.StringVar(&o.serve, "serve", "", "serve /metrics and /readyz of --daemon on `HOST:PORT`")
+	o.limits.register(f)
 	rest, err := command.Parse(f, args)
 	if err != nil {
 		return nil, err
@@ -118,8 +130,14 @@ func (o *options) check(rest []string) error {
 		return usage("--memory of %s is too little", o.memory)
 	case o.noIndex && o.indexDir != "":
 		return usage("--no-index and --index-dir exclude each other")
-	case o.retries < 0 || o.workers < 0:
-		return usage("--retries and --workers are not below 0")
+	case o.retries < 0 || o.workers < 0 || o.mergeFrom < 0 || o.mergeFrom == 1:
+		return usage("--retries and --workers are not below 0, and --merge-positions is 0, or 2 or more")
+	case o.target == o.branch:
+		return usage("--from-branch and --to-branch are the same")
+	case o.daemon && (o.dryRun || o.every <= 0):
+		return usage("--daemon does not go with --dry-run, and --every must be above 0")
+	case !o.daemon && (o.serve != "" || o.limits.any()):
+		return usage("--serve and limits of the backlog go with --daemon")
 	}
 	return nil
 }
@@ -159,6 +177,9 @@ func (d drainer) run(ctx context.Context, args []string, std command.Streams) er
 	if o.dryRun {
 		return o.plan(ctx, table, std)
 	}
+	if o.daemon {
+		return d.stay(ctx, table, o, std)
+	}
 	return d.once(ctx, table, o, std)
 }
 
@@ -181,11 +202,9 @@ func (d drainer) once(ctx context.Context, t *table, o *options, std command.Str
 	if err != nil {
 		return fmt.Errorf("table %s: %w", o.table, err)
 	}
-	report, err := drain.Run(ctx, t, drain.Config{
-		Branch: o.branch, Memory: int64(o.memory), Retries: o.retries, Workers: o.workers, Scratch: o.scratch, Index: index,
-		Summary:  map[string]string{"engine-name": "frazil"},
-		Progress: bar.step, Log: log, Now: d.now,
-	})
+	cfg := o.settings(d.now, log, index)
+	cfg.Progress = bar.step
+	report, err := drain.Run(ctx, t, cfg)
 	if index != nil {
 		err = errors.Join(err, index.Close())
 	}
@@ -199,6 +218,13 @@ func (d drainer) once(ctx context.Context, t *table, o *options, std command.Str
 		return errors.Join(err, printJSON(std.Out, r))
 	}
 	return errors.Join(err, print(std.Out, resultText(&r)))
+}
+
+func (o *options) settings(now func() time.Time, log *slog.Logger, index *rowindex.Index) drain.Config {
+	return drain.Config{
+		Branch: o.branch, Target: o.target, MergeFrom: o.mergeFrom, Memory: int64(o.memory), Retries: o.retries, Workers: o.workers,
+		Scratch: o.scratch, Index: index, Summary: map[string]string{"engine-name": "frazil"}, Log: log, Now: now,
+	}
 }
 
 // openIndex opens the index of the table; nil if none is wanted.

@@ -65,8 +65,8 @@ func commits(n int) string {
 func resultText(r *Result) string {
 	var b strings.Builder
 	n := probe.Short
-	if r.EqualityDeleteFiles == 0 && r.Error == "" {
-		return fmt.Sprintf("%s, %s: nothing to drain\n", r.Table, r.Branch)
+	if len(r.Snapshots) == 0 && r.Error == "" {
+		return fmt.Sprintf("%s, %s: nothing to drain%s\n", r.Table, r.Branch, forwarded(r))
 	}
 	fmt.Fprintf(&b, "%s, %s: %s equality delete files with %s keys drained in %s, %s\n\n", r.Table, r.Branch, n(r.EqualityDeleteFiles), n(r.DeleteKeys),
 		commits(len(r.Snapshots)), r.Took.Round(10*time.Millisecond))
@@ -81,7 +81,17 @@ func resultText(r *Result) string {
 		fmt.Fprintf(w, "conflicts\t%d commits were lost to other writers and made again, %d from the beginning\n", r.Conflicts, r.Replans)
 	}
 	w.Flush() //nolint:errcheck // into memory
+	if r.Forwarded != 0 {
+		fmt.Fprintf(&b, "\nthe target was moved on to snapshot %d\n", r.Forwarded)
+	}
 	return b.String()
+}
+
+func forwarded(r *Result) string {
+	if r.Forwarded == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the target was moved on to snapshot %d", r.Forwarded)
 }
 
 // progress shows how far a run is: a line that is drawn over on a terminal, else a line now and then. It is also where
@@ -145,7 +155,7 @@ func (p *progress) step(s drain.Progress) {
 
 // barText is one state of the bar.
 func barText(s drain.Progress, took time.Duration) string {
-	what := map[string]string{"keys": "delete keys", "scan": "rows", "commit": "data files"}[s.Stage]
+	what := map[string]string{"keys": "delete keys", "scan": "rows", "merge": "position delete files", "commit": "data files"}[s.Stage]
 	if s.Total <= 0 {
 		return fmt.Sprintf("batch %d of %d: %s", s.Batch, s.Batches, s.Stage)
 	}
