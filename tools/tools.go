@@ -9,11 +9,12 @@ import (
 	"github.com/frazil-io/frazil/tools/inspect"
 	"github.com/frazil-io/frazil/tools/lint"
 	"github.com/frazil-io/frazil/tools/probe"
+	"github.com/frazil-io/frazil/tools/progress"
 	"github.com/frazil-io/frazil/tools/readers"
 	"github.com/frazil-io/frazil/tools/tag"
 )
 
 // Commands answers all commands, sorted by name.
 func Commands() []command.Command {
-	return []command.Command{drain.Command(), inspect.Command(), lint.Command(), probe.Command(), readers.Command(), tag.Command()}
+	return []command.Command{drain.Command(), inspect.Command(), lint.Command(), probe.Command(), progress.Command(), readers.Command(), tag.Command()}
 }

@@ -283,6 +283,21 @@ func (c *catalog) LoadTable(ctx context.Context, r *catalogv1.LoadTableRequest) 
 	return resp, nil
 }
 
+// GetProgress implements the service: one partition is walked, one has nothing to walk, one has not begun.
+func (c *catalog) GetProgress(ctx context.Context, r *catalogv1.GetProgressRequest) (*catalogv1.GetProgressResponse, error) {
+	if err := c.b.enter(ctx, "GetProgress", r.GetTable()); err != nil {
+		return nil, err
+	}
+	if err := c.b.hasTable(r.GetNamespace(), r.GetTable()); err != nil {
+		return nil, err
+	}
+	return &catalogv1.GetProgressResponse{
+		Table: r.GetTable(), Topic: "topic", StateEpoch: Epoch, Plan: "lazy", Partitions: 3, Walks: []*catalogv1.WalkProgress{
+			{Partition: 0, Start: 10, Frontier: 60, End: 110, Wanted: 20}, {Partition: 1, Frontier: 5, End: 5, Wanted: 5},
+		},
+	}, nil
+}
+
 // UpdateTags implements the service: it remembers the request and answers the metadata as it is.
 func (c *catalog) UpdateTags(ctx context.Context, r *catalogv1.UpdateTagsRequest) (*catalogv1.UpdateTagsResponse, error) {
 	if err := c.b.enter(ctx, "UpdateTags", r.GetTable()); err != nil {

@@ -68,6 +68,7 @@ func (h *Handler) table() []route {
 	add("POST", table+"/unregister", "unregisterTable", readOnly)
 	add("GET", table+"/credentials", "loadCredentials", h.loadCredentials)
 	add("POST", table+"/metrics", "reportMetrics", h.reportMetrics)
+	add("GET", table+"/progress", "tableProgress", h.tableProgress) // our own
 	add("POST", table+"/sign", "signRequest", absent)
 	add("POST", table+"/plan", "planTableScan", unsupported)
 	add("GET", table+"/plan/{plan}", "fetchPlanningResult", refuser(http.StatusNotFound, "NoSuchPlanIdException", "Plan does not exist: scans are planned by the client"))
