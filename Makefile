@@ -16,6 +16,9 @@ DEMO_FLAGS ?=
 FRAZIL_INTEGRATION ?= smoke
 PYTHON ?= python3
 
+# The tests of many readers and waiters in one process with the product, where the race detector sees both.
+READERS := TestReadersDo|TestClientsThat|TestRequestsThat
+
 .PHONY: help build demo test test-race fuzz lint generate fmt check bench soak integration alone tidy clean
 
 help: ## this list
@@ -43,8 +46,9 @@ test: build alone ## every module alone, vet, and all tests with the invariants 
 alone: # each module builds without the workspace
 	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m/..."; (cd $$m && GOWORK=off go build -o /dev/null ./...); done
 
-test-race: build ## the tests of libs, services and tools under the race detector
+test-race: build ## the tests of libs, services and tools, and those of many readers, under the race detector
 	go test -race -tags invariant -timeout 40m ./libs/... ./services/... ./tools/...
+	FRAZIL_INTEGRATION=$(FRAZIL_INTEGRATION) go test -race -tags invariant -timeout 10m -run '$(READERS)' ./integration/replicas
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for m in libs services tools; do \

@@ -85,6 +85,16 @@ func (g *Group[K, V]) Start(ctx context.Context, key K, build func(context.Conte
 	}
 }
 
+// Running is how many builds have a slot now.
+func (g *Group[K, V]) Running() int { return len(g.slots) }
+
+// Waiting is how many callers wait now, over all keys.
+func (g *Group[K, V]) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting
+}
+
 // Close ends the context of every build, waits for them and refuses new ones.
 func (g *Group[K, V]) Close() {
 	g.mu.Lock()

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/frazil-io/frazil/libs/gauge"
 )
 
 // metrics are the catalog's instruments. Labels are from fixed sets.
@@ -27,6 +29,19 @@ func newMetrics(meter metric.Meter) (m metrics, err error) {
 	m.renders = counter("frazil.catalog.metadata_renders", "{object}",
 		"Metadata objects rendered, by object: metadata, manifest_list, manifest.")
 	return m, err
+}
+
+// reportBounds reports how much of each bound is used.
+func (s *Service) reportBounds(meter metric.Meter) error {
+	return gauge.Register(meter,
+		gauge.Gauge{Name: "frazil.catalog.cache_used", Unit: "By", What: "Bytes of rendered metadata and table states in memory; bound: cache.metadata_max_bytes.",
+			Values: gauge.One(func() int64 { _, n := s.cache.items.Size(); return n })},
+		gauge.Gauge{Name: "frazil.catalog.requests_waiting", Unit: "{request}", What: "Requests that wait, by kind: table, render; bound of each: 1024.",
+			Label: "kind", Values: map[string]func() int64{
+				"table":  func() int64 { return int64(s.flights.Waiting()) },
+				"render": func() int64 { return int64(s.renders.Waiting()) },
+			}},
+	)
 }
 
 func (m metrics) load(ctx context.Context, result string) {

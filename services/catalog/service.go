@@ -83,7 +83,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ready:   make(chan struct{}), ended: make(chan struct{}), tables: map[string]*table{},
 	}
 	s.dir = newDirectory(deps.Kafka, &s.cfg, deps.Now)
-	return s, nil
+	return s, s.reportBounds(deps.Meter)
 }
 
 // Name is the service's name.

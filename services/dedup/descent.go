@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
@@ -31,7 +33,9 @@ type descents struct {
 type descent struct {
 	log     state.Log
 	targets map[kafkapos.Offset]*target
-	walk    walkState // of the goroutine that walks
+	// frontier was there when last seen; 0: not seen yet.
+	frontier kafkapos.Offset
+	walk     walkState // of the goroutine that walks
 }
 
 // target is an offset that somebody waits for the frontier to reach.
@@ -42,6 +46,13 @@ type target struct {
 
 func newDescents(limit int) *descents {
 	return &descents{limit: limit, wake: make(chan struct{}, 1), ended: make(chan struct{}), by: map[state.Log]*descent{}}
+}
+
+// waiters is how many wait now.
+func (d *descents) waiters() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting
 }
 
 // await waits until the walk of a log has reached to, or has failed to.
@@ -113,6 +124,32 @@ func (w *descent) lowest() (low kafkapos.Offset, ok bool) {
 	return low, ok
 }
 
+// register reports how much is left to walk.
+func (d *descents) register(m metric.Meter) error {
+	_, err := m.Int64ObservableGauge("frazil.dedup.walk_offsets_wanted", metric.WithUnit("{offset}"),
+		metric.WithDescription("Offsets of lazy tables that readers wait for and that are not read yet."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(d.remaining())
+			return nil
+		}))
+	if err != nil {
+		return fmt.Errorf("make instruments: %w", err)
+	}
+	return nil
+}
+
+// remaining is the offsets between the frontiers and what is asked for.
+func (d *descents) remaining() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.by {
+		if low, ok := w.lowest(); ok {
+			n += max(0, int64(w.frontier-low))
+		}
+	}
+	return n
+}
+
 // run owns the walks until ctx ends.
 func (d *descents) run(ctx context.Context) {
 	var walks sync.WaitGroup
@@ -163,6 +200,9 @@ func (d *descents) next(w *descent) (kafkapos.Offset, bool) {
 func (d *descents) settle(w *descent, to, frontier kafkapos.Offset, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err == nil {
+		w.frontier = frontier
+	}
 	for at, t := range w.targets {
 		switch {
 		case at >= frontier:

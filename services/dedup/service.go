@@ -71,6 +71,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	descents := newDescents(cfg.Waiting)
+	if err := descents.register(deps.Meter); err != nil {
+		return nil, err
+	}
 	dir, err := runs.Open(deps.FS, cfg.RunDir, cfg.OpenRuns)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		garbage: collect.New(store, dir, cfg.Snapshots.Retention, deps.Clock),
 		flights: shared.New[kafkapos.TopicID, outcome](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
 
-		descents:  newDescents(cfg.Waiting),
+		descents:  descents,
 		recording: shared.New[string, struct{}](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
 		slots:     make(chan struct{}, cfg.Parallel),
 		walks:     make(chan struct{}, cfg.Parallel),
@@ -96,7 +100,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		tables:    map[kafkapos.TopicID]*table{},
 	}
 	s.descents.step = s.walkStep
-	return s, nil
+	return s, s.reportBounds(deps.Meter)
 }
 
 // Name implements lifecycle.Part.

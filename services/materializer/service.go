@@ -12,6 +12,7 @@ import (
 
 	"github.com/frazil-io/frazil/libs/blobcache"
 	"github.com/frazil-io/frazil/libs/fsys"
+	"github.com/frazil-io/frazil/libs/gauge"
 	"github.com/frazil-io/frazil/libs/kafkalog"
 	"github.com/frazil-io/frazil/libs/registry"
 	"github.com/frazil-io/frazil/libs/shared"
@@ -74,14 +75,28 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	// Questions to dedup take no work slot: nothing is held across a call to another service.
 	asking := shared.Limits{Running: cfg.Slots.Waiting, Waiting: cfg.Slots.Waiting, Timeout: cfg.Hold}
 	s.files = serve.NewFiles(s.blocks, rpc.Describer{Client: deps.Dedup}, serve.Limits{Hold: cfg.Hold, Describing: asking})
-	s.Server = rpc.NewServer(rpc.Parts{
-		Metadata: deps.Metadata, Builder: builder, Blocks: s.blocks, Files: s.files,
-		Scans: rpc.NewSlots(cfg.Slots.Scan, cfg.Slots.Waiting),
-	})
-	if err := s.counters.Register(deps.Meter, func() int64 { return s.cache.Stats().Bytes }); err != nil {
+	scans := rpc.NewSlots(cfg.Slots.Scan, cfg.Slots.Waiting)
+	s.Server = rpc.NewServer(rpc.Parts{Metadata: deps.Metadata, Builder: builder, Blocks: s.blocks, Files: s.files, Scans: scans})
+	if err := errors.Join(s.counters.Register(deps.Meter), s.reportBounds(deps.Meter, scans)); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// reportBounds reports how much of each bound is used.
+func (s *Service) reportBounds(meter metric.Meter, scans *rpc.Slots) error {
+	return gauge.Register(meter,
+		gauge.Gauge{Name: "frazil.materializer.cache_bytes", Unit: "By", What: "Bytes that the block cache takes on disk; bound: cache.max_bytes.",
+			Values: gauge.One(func() int64 { return s.cache.Stats().Bytes })},
+		gauge.Gauge{Name: "frazil.materializer.cache_open_files", Unit: "{file}", What: "Files of the block cache that are open; those that nobody reads are bounded by cache.open_files.",
+			Values: gauge.One(func() int64 { return int64(s.cache.Stats().Open) })},
+		gauge.Gauge{Name: "frazil.materializer.memory_used", Unit: "By", What: "Bytes of row groups that are being made; bound: seven eighths of memory.max_bytes.",
+			Values: gauge.One(s.memory.Used)},
+		gauge.Gauge{Name: "frazil.materializer.slots_used", Unit: "{slot}", What: "Work that goes on, by kind: work (slots.work), scan (slots.scan).",
+			Label: "kind", Values: map[string]func() int64{"work": s.blocks.Building, "scan": scans.Used}},
+		gauge.Gauge{Name: "frazil.materializer.requests_waiting", Unit: "{request}", What: "Requests that wait, by kind: work, scan, and layout for what dedup has recorded; bound of each: slots.waiting.",
+			Label: "kind", Values: map[string]func() int64{"work": s.blocks.Waiting, "scan": scans.Waiting, "layout": s.files.Waiting}},
+	)
 }
 
 // Counters are totals since New.

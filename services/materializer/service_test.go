@@ -396,7 +396,7 @@ func TestMetrics(t *testing.T) {
 		names = append(names, strings.TrimPrefix(m.Name, "frazil.materializer."))
 	}
 	slices.Sort(names)
-	const want = "[cache_bytes cache_failures cache_hits cache_misses encoded_row_groups encoded_rows fetched_bytes scanned_events]"
+	const want = "[cache_bytes cache_failures cache_hits cache_misses cache_open_files encoded_row_groups encoded_rows fetched_bytes memory_used requests_waiting scanned_events slots_used]"
 	if fmt.Sprint(names) != want {
 		t.Errorf("metrics %v, want %s", names, want)
 	}

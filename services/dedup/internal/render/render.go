@@ -41,6 +41,9 @@ func New(store *state.Store, bucket string, cacheBytes int64, parallel int) *Ren
 	}
 }
 
+// CacheBytes is about what composed delete sets take in memory now.
+func (r *Renderer) CacheBytes() int64 { _, n := r.positions.Size(); return n }
+
 // Close ends what is being composed.
 func (r *Renderer) Close() { r.composing.Close() }
 

@@ -53,6 +53,13 @@ func Open(fsys fsys.FS, root string, maxOpen int) (*Dir, error) {
 	return &Dir{fs: fsys, root: root, max: maxOpen, open: map[string]*handle{}}, nil
 }
 
+// OpenFiles is how many run files are open now.
+func (d *Dir) OpenFiles() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.open)
+}
+
 // Close closes the files. Nobody may use a run any more.
 func (d *Dir) Close() error {
 	d.mu.Lock()

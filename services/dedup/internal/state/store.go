@@ -29,6 +29,9 @@ func NewStore(s chainstore.Store, cacheBytes int64) *Store {
 	return &Store{Store: s, cache: lru.New[string, any](cacheBytes)}
 }
 
+// CacheBytes is about what cached values take in memory now.
+func (s *Store) CacheBytes() int64 { _, n := s.cache.Size(); return n }
+
 // PutBlob implements chainstore.Store. A name says what its bytes are, so that others under it are damaged, left by a
 // process that died before it had published them: they are replaced. fault.ErrCorrupt: they come again.
 func (s *Store) PutBlob(ctx context.Context, name string, value []byte) error {

@@ -20,6 +20,12 @@ func NewSlots(n, waiting int) *Slots {
 	return &Slots{free: make(chan struct{}, n), limit: int64(waiting)}
 }
 
+// Used is how many slots are taken now.
+func (s *Slots) Used() int64 { return int64(len(s.free)) }
+
+// Waiting is how many requests wait for their turn now.
+func (s *Slots) Waiting() int64 { return s.waiting.Load() }
+
 // Acquire waits for a slot, which release gives back. fault.ErrUnavailable: too many wait already; else the end of
 // ctx.
 func (s *Slots) Acquire(ctx context.Context) (release func(), err error) {

@@ -72,6 +72,12 @@ func NewBlocks(cache *blobcache.Cache, builder *build.Builder, memory *build.Mem
 // Close ends all builds and waits for them.
 func (b *Blocks) Close() { b.builds.Close() }
 
+// Building is how many row groups are being made now.
+func (b *Blocks) Building() int64 { return int64(b.builds.Running()) }
+
+// Waiting is how many requests wait for a row group now.
+func (b *Blocks) Waiting() int64 { return int64(b.builds.Waiting()) }
+
 // Store keeps a row group that was encoded by a scan. A full disk costs time later and is no error.
 func (b *Blocks) Store(ctx context.Context, t *build.Table, p kafkapos.Partition, rng kafkapos.Range, rg parquetio.RowGroup) {
 	if rg.Rows > 0 {

@@ -87,6 +87,9 @@ func NewFiles(blocks *Blocks, describer Describer, limits Limits) *Files {
 // Close ends all questions and waits for them.
 func (f *Files) Close() { f.asked.Close() }
 
+// Waiting is how many requests wait now for what is recorded of a file.
+func (f *Files) Waiting() int64 { return int64(f.asked.Waiting()) }
+
 // Read sends bytes [off, off+n) of a data file. Nothing is sent before its row groups are there.
 //
 // Errors: fault.ErrNotFound, fault.ErrRetired (the path is not or no longer served), fault.ErrInvalid (the range does

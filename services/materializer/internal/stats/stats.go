@@ -20,8 +20,8 @@ type Counters struct {
 	CacheFailures    atomic.Int64 // encoded row groups that the disk did not take or gave back damaged
 }
 
-// Register reports the counters, and cacheBytes, to meter.
-func (c *Counters) Register(meter metric.Meter, cacheBytes func() int64) error {
+// Register reports the counters to meter.
+func (c *Counters) Register(meter metric.Meter) error {
 	type total struct {
 		name, unit, what string
 		value            *atomic.Int64
@@ -44,15 +44,6 @@ func (c *Counters) Register(meter metric.Meter, cacheBytes func() int64) error {
 		if err != nil {
 			return fmt.Errorf("register %s: %w", t.name, err)
 		}
-	}
-	const gauge = "frazil.materializer.cache_bytes"
-	_, err := meter.Int64ObservableGauge(gauge, metric.WithUnit("By"), metric.WithDescription("Bytes that the block cache takes on disk."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(cacheBytes())
-			return nil
-		}))
-	if err != nil {
-		return fmt.Errorf("register %s: %w", gauge, err)
 	}
 	return nil
 }
