@@ -7,6 +7,8 @@
 // Rows are never wrong: what is read is the fold at its cut, or an error that is allowed in that situation. These are:
 //
 //   - 503 from a load or a read, at any time: the client comes back, and has an answer within 90 s.
+//   - 400 for a load of v3 while a lazy table was not read whole, which says so; v3 does not list its
+//     snapshots that show files that nobody has read.
 //   - A load shows fewer records than there are for a while, never for good. Where partitions were added it shows the
 //     last cut for good and says so. It may show the topic before, for a moment, after that was created anew.
 //   - A snapshot that was seen is not listed any more: its retention is over and no tag has it; Kafka has passed its

@@ -194,18 +194,27 @@ func (w *world) trap(what string, nth, i int, n, seed uint64) error {
 	if hit && what == string(inprocess.Pause) {
 		cancel()
 	}
-	if hit && stall && w.retention <= longestStall {
-		// So long that others collect what nothing names.
-		select {
-		case <-time.After(w.retention + w.retention/2):
-		case <-w.ctx.Done():
-		}
+	if hit && stall {
+		err = w.meanwhile(seed)
 	}
 	if stall {
 		w.Resume()
 	}
 	<-idle
 	return err
+}
+
+// meanwhile is what the others do while a process stands still before a compare-and-set: they overtake it, or collect
+// what nothing names.
+func (w *world) meanwhile(seed uint64) error {
+	if seed%3 > 0 || w.retention > longestStall {
+		return w.load("v2", w.some(seed))
+	}
+	select {
+	case <-time.After(w.retention + w.retention/2):
+	case <-w.ctx.Done():
+	}
+	return nil
 }
 
 func (w *world) answering() (n int) {

@@ -67,6 +67,10 @@ func Configure(p Program, dir string, i int, brokers []string) app.Config {
 	c.Freshness.OffsetsTTL, c.Freshness.MinCutInterval, c.Freshness.TopicsTTL = time.Millisecond, time.Millisecond, time.Millisecond
 	c.Freshness.BackgroundInterval = max(time.Millisecond, ms("background"))
 	c.Tables = map[string]app.TableConfig{Topic: {Dedup: dedup.TableConfig{ChunkLog2: p.Setting("chunk"), BlockLog2: p.Setting("block")}}}
+	if c.Plan = p.Text("plan"); c.Plan == "" {
+		c.Plan = dedup.PlanEager
+	}
+	c.OnBadRecord, c.Room = dedup.BadRecordSkip, 1<<20
 	c.Credentials.Key = config.NewSecret(CredentialsKey)
 	c.Cache.MaxBytes = config.Size(p.Setting("cache"))
 	c.Snapshots.Retention, c.Snapshots.Dense, c.Snapshots.Every = ms("retention"), ms("dense"), 20*time.Millisecond

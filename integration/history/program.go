@@ -102,6 +102,10 @@ func Generate(seed uint64, steps int) Program {
 		if r.IntN(2) == 0 {
 			p.steps = append(p.steps, transaction(r))
 		}
+		// A lazy table has snapshots before anything is read.
+		if r.IntN(3) == 0 {
+			p.steps = append(p.steps, step("peek", some(r)))
+		}
 	}
 	words := vocabulary()
 	total := 0

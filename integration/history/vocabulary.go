@@ -22,7 +22,8 @@ func settings(r *rand.Rand) Step {
 		fmt.Sprintf("keys=%d", pick(r, 3, 8, 25)),
 		fmt.Sprintf("block=%d", block),
 		fmt.Sprintf("chunk=%d", block+pick(r, 0, 0, 1, 2, 3)),
-		fmt.Sprintf("processes=%d", pick(r, 1, 1, 2, 3)),
+		"plan="+pick(r, "eager", "lazy"),
+		fmt.Sprintf("processes=%d", pick(r, 1, 2, 2, 3)),
 		fmt.Sprintf("parallel=%d", 1+r.IntN(3)),
 		// How many marks make a fold, and how many a pass of it.
 		fmt.Sprintf("fold=%d", 1+r.IntN(3)), fmt.Sprintf("pass=%d", pick(r, 1, 20, 1000)),
@@ -58,6 +59,10 @@ func vocabulary() []chance {
 		{"txn", 8, transaction},
 		// dialect, process that is asked
 		{"load", 18, func(r *rand.Rand) Step { return step("load", dialect(r), some(r)) }},
+		// process: load and read nothing
+		{"peek", 10, func(r *rand.Rand) Step { return step("peek", some(r)) }},
+		// which of the snapshots, which of its files: read only that
+		{"glance", 6, func(r *rand.Rand) Step { return step("glance", some(r), some(r)) }},
 		// which of the snapshots that were seen, dialect, process
 		{"read", 12, func(r *rand.Rand) Step { return step("read", some(r), dialect(r), some(r)) }},
 		// which of the tables that clients hold
@@ -74,8 +79,8 @@ func vocabulary() []chance {
 		// process, milliseconds until then, records, seed
 		{"kill", 2, func(r *rand.Rand) Step { return step("kill", some(r), r.IntN(60), 1+r.IntN(10), r.Uint32()) }},
 		// what happens, at which write of the state, process, records, seed
-		{"trap", 9, func(r *rand.Rand) Step {
-			return step("trap", pick(r, traps()...), 1+r.IntN(pick(r, 4, 24)), some(r), 1+r.IntN(20), r.Uint32())
+		{"trap", 12, func(r *rand.Rand) Step {
+			return step("trap", pick(r, append(traps(), "stall", "stall", "pause")...), 1+r.IntN(pick(r, 4, 24)), some(r), 1+r.IntN(20), r.Uint32())
 		}},
 		{"resume", 3, alone("resume")},
 		// how many there are from now on

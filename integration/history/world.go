@@ -223,6 +223,12 @@ func (w *world) do(s Step) error {
 		return w.transaction(s.Number(0), s.Number(1), s.Text(2) == "commit")
 	case "load":
 		return w.load(s.Text(0), w.some(s.Number(1)))
+	case "peek":
+		return w.peek(w.some(s.Number(0)))
+	case "glance":
+		if n := uint64(len(w.cuts)); n > 0 {
+			return w.glance(w.cuts[s.Number(0)%n], s.Number(1))
+		}
 	case "read":
 		if n := uint64(len(w.cuts)); n > 0 {
 			return w.readCut(w.cuts[s.Number(0)%n], s.Text(1), int(s.Number(2)))

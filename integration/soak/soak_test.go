@@ -119,6 +119,7 @@ func (s *soak) seed(seed uint64) {
 
 func (s *soak) check(p history.Program, name string) {
 	s.t.Helper()
+	s.t.Logf("%s over %s", name, p.Text("store"))
 	if err := history.Check(s.t.Context(), p, s.open, s.total, *tries); err != nil {
 		s.t.Errorf("%s (run it again with -soak.case=FILE): %v", name, err)
 	}
