@@ -28,6 +28,7 @@ func TestBench(t *testing.T) {
 		{"h", benchFirstByte},
 		{"i", benchChunks},
 		{"j", benchKeys},
+		{"k", benchMarks},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {

@@ -27,5 +27,16 @@ func benchKeys(t *testing.T, f *field, r *report) {
 		}
 		r.ratio(fmt.Sprintf("increments of %d against %d M keys, million", increment, keys/1e6), found, "/s", AtLeast(0.3))
 		r.ratio("  on disk, bytes per key", size, "", AtMost(14))
+		if keys > 10*f.events {
+			continue // Pebble takes long to write them
+		}
+		found, size = Series{}, Series{}
+		for range lookupRounds {
+			m := play(t, role{Name: "pebble", Events: keys, Repeat: lookupIncrements / 10, Dir: t.TempDir()})
+			found = append(found, m.PerSecond()/1e6)
+			size = append(size, float64(m.Bytes)/float64(keys))
+		}
+		r.row("  the same keys got from Pebble, million", found, "/s")
+		r.row("  on disk in Pebble, bytes per key", size, "")
 	}
 }

@@ -58,7 +58,7 @@ func Played(ctx context.Context, out io.Writer) (bool, error) {
 	}
 	play, ok := map[string]func(context.Context, *role) (measured, error){
 		"consume": consume, "fetch": fetch, "decode": decodeAlone, "encode": encodeAlone, "keys": keysAlone, "empty": serveEmpty,
-		"files": serveFiles, "lookups": lookUp,
+		"files": serveFiles, "lookups": lookUp, "pebble": pebbleKeys,
 	}[r.Name]
 	if !ok {
 		return true, fmt.Errorf("unknown role %q", r.Name)

@@ -244,28 +244,8 @@ func (d *duel) incrementBeside() {
 	w := d.other
 	w.t.Helper()
 	w.topic.append(0, put(22, 20, 21, 1)...) // the first one fills the chunk: the increment ends there
-	seen, err := parseSighting(w.request())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	rec, _, err := w.current(w.t.Context(), &seen)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	spec := w.spec(&seen, rec, nil, 0)
-	v, err := w.Service.store.View(w.t.Context(), spec.Log)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if v.Head.Walked() {
-		w.t.Fatal("the walk is over")
-	}
-	piece, err := w.planner.PlanIncrement(w.t.Context(), spec, v, kafkapos.Offset(len(w.topic.logs[0])))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if ok, err := w.planner.Publish(w.t.Context(), spec, piece); !ok || err != nil {
-		w.t.Fatal(ok, err)
+	if !w.increment(0) {
+		w.t.Fatal("there is nothing to publish")
 	}
 }
 

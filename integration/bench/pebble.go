@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// pebbleKeys looks the keys of increments up in a Pebble store that has the entries of lookUp's runs: the hash, and the
+// lowest and the highest offset. Nothing is written beside.
+func pebbleKeys(ctx context.Context, r *role) (m measured, err error) {
+	keys := int64(r.Events)
+	db, err := pebble.Open(r.Dir, &pebble.Options{DisableWAL: true, Logger: silent{}})
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := fillPebble(ctx, db, keys); err != nil {
+		return m, err
+	}
+	size, err := diskBytes(r.Dir)
+	if err != nil {
+		return m, err
+	}
+	random := rand.New(rand.NewPCG(7, 8))
+	m, err = r.measure(func(m *measured) error {
+		for range r.Repeat * increment {
+			h := rankedHash(random.Int64N(keys), keys)
+			v, closer, err := db.Get(h[:])
+			if err != nil {
+				return fmt.Errorf("look up %x: %w", h, err)
+			}
+			if _, n := binary.Uvarint(v); n <= 0 {
+				return fmt.Errorf("entry %x of %x", v, h)
+			}
+			if err := closer.Close(); err != nil {
+				return err
+			}
+			m.Events++
+		}
+		return nil
+	})
+	m.Bytes = size
+	return m, err
+}
+
+// fillPebble writes the entries by ascending hash and compacts them.
+func fillPebble(ctx context.Context, db *pebble.DB, keys int64) error {
+	batch, share := db.NewBatch(), keys/lookupRuns
+	var value []byte
+	for j := range keys {
+		h := rankedHash(j, keys)
+		off := uint64(j%lookupRuns*share + j/lookupRuns)
+		value = binary.AppendUvarint(binary.AppendUvarint(value[:0], off), 0) // highest less lowest
+		if err := batch.Set(h[:], value, nil); err != nil {
+			return err
+		}
+		if batch.Len() > 4<<20 || j == keys-1 {
+			if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
+				return err
+			}
+			batch = db.NewBatch()
+		}
+	}
+	return errors.Join(batch.Close(), db.Flush(), db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff}, false))
+}
+
+// diskBytes is what the tables of a store take.
+func diskBytes(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".sst" {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
+}
+
+// silent drops what Pebble reports about itself.
+type silent struct{}
+
+func (silent) Infof(string, ...any)  {}
+func (silent) Errorf(string, ...any) {}
+
+// Fatalf is called when Pebble cannot go on: its contract demands that the call does not return.
+func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
