@@ -3,8 +3,10 @@ package bench
 import (
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,6 +151,21 @@ func onDisk(t *testing.T, values [][]byte) int64 {
 		t.Fatal(err)
 	}
 	return size
+}
+
+// diskBytes is what the tables of a closed store take.
+func diskBytes(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".sst" {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
 }
 
 // inRedis is what used_memory grows by.

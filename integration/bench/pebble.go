@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -24,10 +22,7 @@ func pebbleKeys(ctx context.Context, r *role) (m measured, err error) {
 	if err := fillPebble(ctx, db, keys); err != nil {
 		return m, err
 	}
-	size, err := diskBytes(r.Dir)
-	if err != nil {
-		return m, err
-	}
+	size := db.Metrics().Total().TablesSize
 	random := rand.New(rand.NewPCG(7, 8))
 	m, err = r.measure(func(m *measured) error {
 		for range r.Repeat * increment {
@@ -69,21 +64,6 @@ func fillPebble(ctx context.Context, db *pebble.DB, keys int64) error {
 		}
 	}
 	return errors.Join(batch.Close(), db.Flush(), db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff}, false))
-}
-
-// diskBytes is what the tables of a store take.
-func diskBytes(dir string) (size int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".sst" {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			size += info.Size()
-		}
-		return err
-	})
-	return size, err
 }
 
 // silent drops what Pebble reports about itself.
