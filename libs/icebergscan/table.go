@@ -26,6 +26,7 @@ type Table struct {
 
 	specs   map[int32]*Spec
 	fields  map[int32]Field
+	widened map[int32]bool
 	current map[int32]bool // ids of the current schema
 }
 
@@ -119,6 +120,9 @@ func (t *Table) Field(id int32) (Field, bool) {
 	f, ok := t.fields[id]
 	return f, ok
 }
+
+// Widened reports whether the column has had another type: data files of before hold it.
+func (t *Table) Widened(id int32) bool { return t.widened[id] }
 
 // Current reports whether the column is in the current schema.
 func (t *Table) Current(id int32) bool { return t.current[id] }
@@ -279,7 +283,7 @@ type typeJSON struct {
 }
 
 func (t *Table) takeSchemas(w *tableJSON) error {
-	t.fields, t.current = map[int32]Field{}, map[int32]bool{}
+	t.fields, t.current, t.widened = map[int32]Field{}, map[int32]bool{}, map[int32]bool{}
 	if len(w.Schemas) == 0 && len(w.Schema) > 0 {
 		w.Schemas = []json.RawMessage{w.Schema}
 	}
@@ -328,6 +332,9 @@ func (t *Table) takeField(name string, above []int32, f fieldJSON, current bool)
 		return fmt.Errorf("nested deeper than %d: %w", maxDepth, fault.ErrCorrupt)
 	}
 	put := func(typ string) {
+		if was, ok := t.fields[f.ID]; ok && was.Type != typ {
+			t.widened[f.ID] = true
+		}
 		t.fields[f.ID] = Field{ID: f.ID, Name: name, Type: typ, Required: f.Required, InitialDefault: f.Default, Path: path}
 		if current {
 			t.current[f.ID] = true

@@ -2,8 +2,10 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/frazil-io/frazil/libs/icebergscan"
 	"github.com/frazil-io/frazil/libs/readers"
@@ -16,6 +18,7 @@ func (r *run) declared() {
 		if len(d.FormatVersions) > 0 && !slices.Contains(d.FormatVersions, r.table.FormatVersion) {
 			r.found.add("format-version", Error, name, fmt.Sprintf("%s does not read tables of format version %d", d.Name, r.table.FormatVersion), "")
 		}
+		r.fileFormats(d)
 		for _, f := range readers.Formats() {
 			s := r.of(f)
 			if s.n == 0 {
@@ -31,6 +34,18 @@ func (r *run) declared() {
 			for _, n := range broken {
 				r.needs(d.Name, f, n)
 			}
+		}
+	}
+}
+
+// fileFormats checks the formats of data files.
+func (r *run) fileFormats(d *readers.Reader) {
+	if len(d.FileFormats) == 0 {
+		return
+	}
+	for _, format := range slices.Sorted(maps.Keys(r.formats)) {
+		if !slices.Contains(d.FileFormats, format) {
+			r.all(r.formats[format], "file-format", Error, []string{d.Name}, fmt.Sprintf("%s does not read data files in %s", d.Name, strings.ToUpper(format)))
 		}
 	}
 }
@@ -97,6 +112,16 @@ func (r *run) violated(n readers.Need) bool {
 		return r.global.n > 0
 	case readers.HonestSummary:
 		return slices.ContainsFunc(r.found.items, func(f *Finding) bool { return f.Check == "summary-lies" })
+	case readers.PartitionInKey:
+		return r.leaking.n > 0
+	case readers.NoNullPartitions:
+		return r.nullPartitions.n > 0
+	case readers.NoNullKeys:
+		return r.nullKeys.n > 0
+	case readers.TopLevelKeys:
+		return r.nestedKeys.n > 0
+	case readers.SameKeyTypes:
+		return r.widenedKeys.n > 0
 	case readers.SortedPositions, readers.SortedPaths, readers.ExactCardinality, readers.PuffinFooter:
 		return false // only OpenDeletes can see it
 	}
@@ -120,6 +145,16 @@ func (r *run) needs(name string, f readers.Format, n readers.Need) {
 		r.all(&r.global, check, Error, names, name+" skips equality deletes of an unpartitioned spec")
 	case readers.HonestSummary:
 		r.found.add(check, Error, names, name+" answers count(*) from the snapshot summary, which is wrong", "")
+	case readers.PartitionInKey:
+		r.all(&r.leaking, check, Error, names, name+" applies equality deletes to other partitions too: rows get lost if a key is in several partitions")
+	case readers.NoNullPartitions:
+		r.all(&r.nullPartitions, check, Error, names, name+" fails in a table with equality deletes when a partition value is null")
+	case readers.NoNullKeys:
+		r.all(&r.nullKeys, check, Error, names, name+" loses rows when columns that equality deletes compare hold nulls")
+	case readers.TopLevelKeys:
+		r.all(&r.nestedKeys, check, Error, names, name+" does not find the columns of equality deletes in a struct")
+	case readers.SameKeyTypes:
+		r.all(&r.widenedKeys, check, Error, names, name+" fails when a column that equality deletes compare had another type before")
 	case readers.SortedPositions, readers.SortedPaths, readers.ExactCardinality, readers.PuffinFooter:
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ type Config struct {
 // Run checks a snapshot by its metadata. It holds one record for each position delete and deletion vector. Findings
 // come with the worst first. The second answer is what OpenDeletes needs to go on.
 func Run(ctx context.Context, t *icebergscan.Table, s *icebergscan.Snapshot, src Source, cfg Config) ([]Finding, *Deletes, error) {
-	r := &run{table: t, cfg: cfg, found: newList(cfg.MaxFiles), targets: map[string]*target{}, loose: map[string][]*looseDelete{}, keys: map[string]bool{}, specs: map[int32]bool{}}
+	r := &run{table: t, cfg: cfg, found: newList(cfg.MaxFiles), targets: map[string]*target{}, loose: map[string][]*looseDelete{}, keys: map[string]bool{}, keyColumns: map[int32]bool{}, specs: map[int32]bool{}, formats: map[string]*sample{}}
 	if s == nil {
 		return nil, &Deletes{}, nil
 	}
@@ -40,7 +41,7 @@ func Run(ctx context.Context, t *icebergscan.Table, s *icebergscan.Snapshot, src
 			return nil, nil, err
 		}
 	}
-	for e, err := range src.Entries(ctx, icebergscan.DataManifest, icebergscan.Want{}) {
+	for e, err := range src.Entries(ctx, icebergscan.DataManifest, icebergscan.Want{Stats: slices.Collect(maps.Keys(r.keyColumns))}) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("read data manifests: %w", err)
 		}
@@ -73,6 +74,11 @@ type run struct {
 	keys                         map[string]bool // sets of equality columns
 	specs                        map[int32]bool  // of live files
 	partitioned                  bool            // some data file is of a partitioned spec
+
+	keyColumns map[int32]bool // of all equality deletes
+	// What some readers of equality deletes fail on or get wrong; the files that show it.
+	leaking, nullPartitions, nullKeys, nestedKeys, widenedKeys sample
+	formats                                                    map[string]*sample // data files by format, in lower case
 }
 
 // sample counts files and keeps the first of them.
@@ -155,6 +161,7 @@ func (r *run) equalityDelete(e *icebergscan.Entry, path string) error {
 	ids := slices.Clone(e.EqualityIDs)
 	slices.Sort(ids)
 	r.keys[fmt.Sprint(ids)] = true
+	r.keyProperties(e, spec, ids, path)
 	if len(ids) == 0 {
 		r.found.add("equality-without-columns", Error, nil, "an equality delete file without equality_ids cannot be applied", path)
 	}
@@ -170,6 +177,38 @@ func (r *run) equalityDelete(e *icebergscan.Entry, path string) error {
 		}
 	}
 	return nil
+}
+
+// keyProperties notes what not every reader of equality deletes copes with.
+func (r *run) keyProperties(e *icebergscan.Entry, spec *icebergscan.Spec, ids []int32, path string) {
+	limit := r.cfg.MaxFiles
+	if slices.ContainsFunc(spec.Fields, func(f icebergscan.SpecField) bool { return f.Transform != "void" && !slices.Contains(ids, f.SourceID) }) {
+		r.leaking.add(path, limit)
+	}
+	if nullPartition(e) {
+		r.nullPartitions.add(path, limit)
+	}
+	nested, widened, null := false, false, false
+	for _, id := range ids {
+		r.keyColumns[id] = true
+		f, _ := r.table.Field(id)
+		nested = nested || len(f.Path) > 1
+		widened = widened || r.table.Widened(id)
+		null = null || e.Stats(id).Nulls > 0
+	}
+	if nested {
+		r.nestedKeys.add(path, limit)
+	}
+	if widened {
+		r.widenedKeys.add(path, limit)
+	}
+	if null {
+		r.nullKeys.add(path, limit)
+	}
+}
+
+func nullPartition(e *icebergscan.Entry) bool {
+	return slices.ContainsFunc(e.Partition, func(v icebergscan.Value) bool { return v.Kind == icebergscan.Null })
 }
 
 func (r *run) vector(e *icebergscan.Entry, path string) {
@@ -242,6 +281,7 @@ func (r *run) dataFile(e *icebergscan.Entry) {
 		t.found = true
 		r.matched(e, t)
 	}
+	r.dataProperties(e)
 	r.keepLive(e)
 	r.spelling(e)
 	for _, d := range r.loose[string(e.PartitionKey())] {
@@ -252,6 +292,24 @@ func (r *run) dataFile(e *icebergscan.Entry) {
 			continue
 		}
 		d.dataFiles++
+	}
+}
+
+// dataProperties notes what not every reader copes with.
+func (r *run) dataProperties(e *icebergscan.Entry) {
+	format, path, limit := strings.ToLower(string(e.Format)), string(e.Path), r.cfg.MaxFiles
+	if r.formats[format] == nil {
+		r.formats[format] = &sample{}
+	}
+	r.formats[format].add(path, limit)
+	if nullPartition(e) {
+		r.nullPartitions.add(path, limit)
+	}
+	for id := range r.keyColumns {
+		if e.Stats(id).Nulls > 0 {
+			r.nullKeys.add(path, limit)
+			return
+		}
 	}
 }
 

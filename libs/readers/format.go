@@ -128,21 +128,27 @@ type Need string
 
 // The needs. docs/READERS-MATRIX.md explains them; frazil lint looks for what violates them.
 const (
-	SortedPositions  Need = "sorted-positions"  // rows of a position delete file ascend by path and position
-	SortedPaths      Need = "sorted-paths"      // rows of a position delete file ascend by path
-	PathBounds       Need = "path-bounds"       // equal lower and upper bounds of file_path in the manifest
-	ExactCardinality Need = "exact-cardinality" // record_count of a deletion vector is its cardinality
-	PuffinFooter     Need = "puffin-footer"     // the vector lies in a complete Puffin file
-	RecordCount      Need = "record-count"      // record_count of delete files is above 0
-	OneSpec          Need = "one-spec"          // the partition spec never changed
-	OneKey           Need = "one-key"           // all equality deletes have the same columns
-	NoGlobalDeletes  Need = "no-global-deletes" // no equality deletes of an unpartitioned spec beside partitioned data
-	HonestSummary    Need = "honest-summary"    // the totals in the snapshot's summary are right
+	SortedPositions  Need = "sorted-positions"   // rows of a position delete file ascend by path and position
+	SortedPaths      Need = "sorted-paths"       // rows of a position delete file ascend by path
+	PathBounds       Need = "path-bounds"        // equal lower and upper bounds of file_path in the manifest
+	ExactCardinality Need = "exact-cardinality"  // record_count of a deletion vector is its cardinality
+	PuffinFooter     Need = "puffin-footer"      // the vector lies in a complete Puffin file
+	RecordCount      Need = "record-count"       // record_count of delete files is above 0
+	OneSpec          Need = "one-spec"           // the partition spec never changed
+	OneKey           Need = "one-key"            // all equality deletes have the same columns
+	NoGlobalDeletes  Need = "no-global-deletes"  // no equality deletes of an unpartitioned spec beside partitioned data
+	HonestSummary    Need = "honest-summary"     // the totals in the snapshot's summary are right
+	PartitionInKey   Need = "partition-in-key"   // equality deletes compare the columns that their partition is made of
+	NoNullPartitions Need = "no-null-partitions" // no partition value is null
+	NoNullKeys       Need = "no-null-keys"       // the columns of equality deletes hold no nulls
+	TopLevelKeys     Need = "top-level-keys"     // the columns of equality deletes are in no struct
+	SameKeyTypes     Need = "same-key-types"     // the type of no column of equality deletes has changed
 )
 
 func (n Need) valid() bool {
 	switch n {
-	case SortedPositions, SortedPaths, PathBounds, ExactCardinality, PuffinFooter, RecordCount, OneSpec, OneKey, NoGlobalDeletes, HonestSummary:
+	case SortedPositions, SortedPaths, PathBounds, ExactCardinality, PuffinFooter, RecordCount, OneSpec, OneKey, NoGlobalDeletes, HonestSummary,
+		PartitionInKey, NoNullPartitions, NoNullKeys, TopLevelKeys, SameKeyTypes:
 		return true
 	}
 	return false

@@ -60,6 +60,8 @@ type Reader struct {
 	Vector   *Capability `yaml:"deletion_vector" json:"deletion_vector"`
 	// FormatVersions are the only ones that it reads. Empty = not verified; nothing is refused for it.
 	FormatVersions []int `yaml:"format_versions,omitempty" json:"format_versions,omitempty"`
+	// FileFormats are the only ones of data files that it reads, in lower case. Empty = not verified, as above.
+	FileFormats []string `yaml:"file_formats,omitempty" json:"file_formats,omitempty"`
 	// Catalogs are the only ones through which it reads. Empty = any.
 	Catalogs    []string `yaml:"catalogs,omitempty" json:"catalogs,omitempty"`
 	CatalogNote string   `yaml:"catalog_note,omitempty" json:"catalog_note,omitempty"`

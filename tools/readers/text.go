@@ -60,6 +60,16 @@ func explain(n readers.Need) string {
 		return "equality deletes must be of a partitioned spec"
 	case readers.HonestSummary:
 		return "the totals in snapshot summaries must be right"
+	case readers.PartitionInKey:
+		return "equality deletes must compare the columns that the partition is made of"
+	case readers.NoNullPartitions:
+		return "no partition value may be null where there are equality deletes"
+	case readers.NoNullKeys:
+		return "the columns that equality deletes compare must hold no nulls"
+	case readers.TopLevelKeys:
+		return "the columns that equality deletes compare must not be in a struct"
+	case readers.SameKeyTypes:
+		return "the columns that equality deletes compare must keep their types"
 	}
 	return string(n)
 }
