@@ -37,7 +37,6 @@ const trinoCatalog = `connector.name=iceberg
 iceberg.catalog.type=rest
 iceberg.rest-catalog.uri=%s
 iceberg.rest-catalog.warehouse=%s
-iceberg.rest-catalog.vended-credentials-enabled=true
 fs.native-s3.enabled=true
 s3.endpoint=%s
 s3.region=us-east-1
@@ -55,6 +54,11 @@ func startTrino(t testing.TB, catalogs map[string]Catalog) string {
 	})
 	for name, c := range catalogs {
 		conf := fmt.Sprintf(trinoCatalog, c.URI, c.Warehouse, c.S3)
+		if c.Properties == nil {
+			conf += "iceberg.rest-catalog.vended-credentials-enabled=true\n"
+		} else {
+			conf += fmt.Sprintf("s3.aws-access-key=%s\ns3.aws-secret-key=%s\n", c.Properties["s3.access-key-id"], c.Properties["s3.secret-access-key"])
+		}
 		if c.Token != "" {
 			conf += "iceberg.rest-catalog.security=OAUTH2\niceberg.rest-catalog.oauth2.token=" + c.Token + "\n"
 		}

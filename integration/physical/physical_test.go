@@ -2,14 +2,19 @@ package physical
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/frazil-io/frazil/integration/harness"
 )
 
-var seed = flag.Int64("physical.seed", 20261130, "of the first table's history; the others follow")
+var (
+	seed = flag.Int64("physical.seed", 20261130, "of the first table's history; the others follow")
+	only = flag.String("physical.only", "", "tables whose names contain this")
+)
 
 // sinkTable is a table that Flink's sink fills.
 type sinkTable struct {
@@ -24,58 +29,94 @@ type sinkTable struct {
 // sinkTables: a few hundred keys, each of them many times and some of them twice between two checkpoints.
 func sinkTables() []sinkTable {
 	return []sinkTable{
-		{Name: "flink_v2", Version: 2, Rows: 1500, PerSecond: 200, Space: 300},
-		{Name: "flink_v3", Version: 3, Partitioned: true, Rows: 1500, PerSecond: 200, Space: 300},
+		{Name: "flink_v2", Version: 2, Rows: 2000, PerSecond: 100, Space: 300},
+		{Name: "flink_v3", Version: 3, Partitioned: true, Rows: 2000, PerSecond: 100, Space: 300},
 	}
 }
+
+const randomTables = 4
 
 // TestTablesOfOthers writes tables as others do and puts all tools to them.
 func TestTablesOfOthers(t *testing.T) {
 	w := newWorld(t)
-	tables := shapes(*seed)
-	unpartitioned := map[string]bool{}
 	t.Logf("seed %d", *seed)
-	lines, err := w.write(t.Context(), map[string]any{"tables": tables})
-	if err != nil {
-		t.Fatal(err)
+	tables, histories := w.writeAll(t)
+	before := w.before(t, tables)
+	for _, table := range tables {
+		t.Run("probe/"+table.name, func(t *testing.T) { w.checkProbe(t, table.name, before.spark, before.planned[table.name]) })
+		t.Run("lint/"+table.name, func(t *testing.T) { w.checkLint(t, table.name, before.spark, before.pyiceberg, before.duckdb) })
 	}
-	for _, line := range lines {
-		t.Logf("%s", line)
-	}
-	w.fill(t, sinkTables())
-	for _, s := range tables {
-		unpartitioned[s.Name] = s.neverPartitioned()
+	t.Run("drain", func(t *testing.T) { w.checkDrain(t, tables, histories, before.spark) })
+}
+
+// table is one that was written.
+type table struct {
+	name string
+	// neverPartitioned: all specs are unpartitioned. Spark's metadata tables have no column "partition" then.
+	neverPartitioned bool
+}
+
+// writeAll lets the Java library and Flink's sink write their tables, both at once.
+func (w *world) writeAll(t *testing.T) (tables []table, histories []shape) {
+	t.Helper()
+	var streams []sinkTable
+	for _, s := range append(shapes(*seed), randomShapes(*seed, randomTables)...) {
+		if strings.Contains(s.Name, *only) {
+			histories = append(histories, s)
+			tables = append(tables, table{s.Name, s.Partition == "" && len(s.Evolve) == 0})
+		}
 	}
 	for _, s := range sinkTables() {
-		unpartitioned[s.Name] = !s.Partitioned
+		if strings.Contains(s.Name, *only) {
+			streams = append(streams, s)
+			tables = append(tables, table{s.Name, !s.Partitioned})
+		}
 	}
-	t.Run("probe", func(t *testing.T) { w.probeAll(t, unpartitioned) })
-}
-
-// fill lets Flink's sink write tables.
-func (w *world) fill(t *testing.T, tables []sinkTable) {
-	t.Helper()
 	sink := harness.FlinkProgram(t, filepath.Join(harness.Root(t), "integration", "physical", "sink"), "Sink")
-	properties := w.lake.Properties()
-	properties["uri"] = w.lake.URI
-	if _, err := sink.Run(t.Context(), map[string]any{"catalog": properties, "namespace": namespace, "tables": tables}); err != nil {
+	both := make(chan error, 2)
+	go func() {
+		properties := w.lake.Properties()
+		properties["uri"] = w.lake.URI
+		if len(streams) == 0 {
+			both <- nil
+			return
+		}
+		_, err := sink.Run(t.Context(), map[string]any{"catalog": properties, "namespace": namespace, "tables": streams})
+		both <- err
+	}()
+	go func() {
+		lines, err := w.write(t.Context(), map[string]any{"tables": histories})
+		for _, line := range lines {
+			t.Logf("%s", line)
+		}
+		both <- err
+	}()
+	if err := errors.Join(<-both, <-both); err != nil {
 		t.Fatal(err)
 	}
+	return tables, histories
 }
 
-// probeAll compares probe with Spark and the Java library, table by table.
-func (w *world) probeAll(t *testing.T, unpartitioned map[string]bool) {
+// answers are what engines say of all tables before anything is done to them.
+type answers struct {
+	spark, pyiceberg, duckdb map[string]harness.Answer
+	planned                  map[string]cost
+}
+
+func (w *world) before(t *testing.T, tables []table) answers {
+	t.Helper()
+	a := answers{planned: map[string]cost{}}
 	var names []string
-	var queries []harness.Query
-	for name, never := range unpartitioned {
-		names = append(names, name)
-		queries = append(queries, w.probeQueries(t, name, never)...)
+	var statements []harness.Query
+	for _, table := range tables {
+		names = append(names, table.name)
+		statements = append(statements, w.probeQueries(t, table.name, table.neverPartitioned)...)
+		statements = append(statements, equalityFiles(table.name))
 	}
 	lines, err := w.write(t.Context(), map[string]any{"plans": names})
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned := map[string]cost{}
 	for _, line := range lines {
 		var p struct {
 			Table string
@@ -84,10 +125,10 @@ func (w *world) probeAll(t *testing.T, unpartitioned map[string]bool) {
 		if err := json.Unmarshal(line, &p); err != nil {
 			t.Fatal(err)
 		}
-		planned[p.Table] = p.cost
+		a.planned[p.Table] = p.cost
 	}
-	spark := w.ask(t, harness.Spark, queries)
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) { w.checkProbe(t, name, spark, planned[name]) })
-	}
+	a.spark = w.ask(t, harness.Spark, append(statements, all(names)...))
+	a.pyiceberg = w.ask(t, harness.PyIceberg, all(names))
+	a.duckdb = w.ask(t, harness.DuckDB, all(names))
+	return a
 }

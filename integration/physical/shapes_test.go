@@ -1,5 +1,10 @@
 package physical
 
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
 // shape says what a table looks like and what happens to it; foreign/Shape.java explains the fields.
 type shape struct {
 	Name      string     `json:"name"`
@@ -20,6 +25,7 @@ type shape struct {
 	Remove    bool       `json:"remove"`
 	Rename    *string    `json:"rename"`
 	Widen     bool       `json:"widen"`
+	Slashes   bool       `json:"slashes"`
 }
 
 // shapes are the tables that the Java library writes. Each is a case that someone else's table will be.
@@ -32,7 +38,7 @@ func shapes(seed int64) []shape {
 		{Name: "from_v1", Commits: 24, Rows: 12, Version: 1, Upgrade: 2, Keys: [][]string{{"id"}}, Formats: parquet, Space: 120, Remove: true},
 		{Name: "partitioned", Commits: 30, Rows: 16, Version: 2, Keys: [][]string{{"id", "region"}}, Partition: "region", Formats: parquet, Space: 80, Nulls: true, Positions: true},
 		{Name: "evolved", Commits: 40, Rows: 16, Version: 2, Keys: [][]string{{"id"}}, Evolve: []string{"bucket", "region,day"}, Formats: parquet, Space: 80, Nulls: true, Global: true, Remove: true},
-		{Name: "null_keys", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"region"}, {"name"}}, Formats: parquet, Space: 90, Nulls: true, Positions: true},
+		{Name: "null_keys", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"region"}, {"name"}}, Formats: parquet, Space: 90, Nulls: true, Positions: true, Slashes: true},
 		{Name: "several_keys", Commits: 30, Rows: 16, Version: 2, Keys: [][]string{{"id"}, {"region", "name"}, {"day", "id"}}, Formats: parquet, Space: 150, Nulls: true, Rename: &name, Widen: true},
 		{Name: "nested_keys", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"who.num"}, {"who.num", "who.tag"}}, Formats: mixed, Space: 100, Nulls: true},
 		{Name: "avro_files", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"id"}}, Partition: "bucket", Formats: []string{"avro"}, Space: 100, Nulls: true, Positions: true, Twice: true},
@@ -49,6 +55,48 @@ func shapes(seed int64) []shape {
 	return all
 }
 
-// neverPartitioned tells whether all specs of the table are unpartitioned: Spark's metadata tables have no column
-// "partition" then.
-func (s shape) neverPartitioned() bool { return s.Partition == "" && len(s.Evolve) == 0 }
+// randomShapes draws tables.
+func randomShapes(seed int64, n int) []shape {
+	r := rand.New(rand.NewPCG(uint64(seed), 0))
+	var drawn []shape
+	for i := range n {
+		drawn = append(drawn, randomShape(r, i))
+	}
+	return drawn
+}
+
+// randomShape draws a table that nobody has thought of.
+func randomShape(r *rand.Rand, n int) shape {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	yes := func() bool { return r.IntN(2) == 0 }
+	s := shape{
+		Name: fmt.Sprintf("random_%d", n), Seed: r.Int64N(1 << 40), Commits: 12 + r.IntN(20), Rows: 4 + r.IntN(20), Version: 2 + r.IntN(2),
+		Partition: pick("", "", "region", "bucket", "region,day"), Evolve: []string{}, Space: 20 + r.IntN(150),
+		Formats: [][]string{{"parquet"}, {"avro"}, {"parquet", "avro"}}[r.IntN(3)],
+		Nulls:   yes(), Twice: yes(), Positions: yes(), Remove: yes(), Widen: yes(),
+	}
+	if s.Version == 2 && yes() {
+		s.Upgrade = 3
+	}
+	for range 1 + r.IntN(3) {
+		s.Keys = append(s.Keys, [][]string{{"id"}, {"region"}, {"region", "name"}, {"who.num"}, {"day", "id"}, {"amount"}, {"seen"}, {"id", "who.tag"}}[r.IntN(8)])
+	}
+	if yes() {
+		if next := pick("region", "bucket", "day"); next != s.Partition {
+			s.Evolve = append(s.Evolve, next)
+			s.Global = s.Partition == ""
+		}
+	}
+	if name := pick("id", "name", "region", ""); name != "" {
+		s.Rename = &name
+	}
+	return s
+}
+
+// next is what happens to the table after its first history.
+func (s shape) next() shape {
+	s.Seed += 1000
+	s.Commits = 8
+	s.Upgrade, s.Evolve, s.Rename, s.Widen = 0, []string{}, nil, false
+	return s
+}

@@ -22,6 +22,7 @@ import org.apache.iceberg.deletes.BaseDVFileWriter;
 import org.apache.iceberg.deletes.EqualityDeleteWriter;
 import org.apache.iceberg.deletes.PositionDelete;
 import org.apache.iceberg.deletes.PositionDeleteWriter;
+import org.apache.iceberg.encryption.EncryptedOutputFile;
 import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.io.DeleteWriteResult;
 import org.apache.iceberg.io.OutputFileFactory;
@@ -32,12 +33,21 @@ import org.apache.iceberg.types.Types;
 final class Files {
     private final Table table;
     private final String operation;
+    private final boolean slashes;
     private final Map<FileFormat, OutputFileFactory> names = new LinkedHashMap<>();
 
-    /** @param operation part of the files' names, unique in the table */
-    Files(Table table, String operation) {
+    /**
+     * @param operation part of the files' names, unique in the table
+     * @param slashes as in {@link Shape}
+     */
+    Files(Table table, String operation, boolean slashes) {
         this.table = table;
         this.operation = operation;
+        this.slashes = slashes;
+    }
+
+    private EncryptedOutputFile newFile(FileFormat format, PartitionSpec spec, StructLike partition) {
+        return spec.isUnpartitioned() && !slashes ? names(format).newOutputFile() : names(format).newOutputFile(spec, partition);
     }
 
     /** Rows by their partition, in the order of their first one. */
@@ -54,7 +64,7 @@ final class Files {
 
     DataFile data(FileFormat format, PartitionSpec spec, StructLike partition, List<Record> rows) throws IOException {
         GenericFileWriterFactory factory = new GenericFileWriterFactory.Builder(table).dataFileFormat(format).dataSchema(table.schema()).build();
-        DataWriter<Record> writer = factory.newDataWriter(names(format).newOutputFile(spec, partition), spec, partition);
+        DataWriter<Record> writer = factory.newDataWriter(newFile(format, spec, partition), spec, partition);
         try (writer) {
             rows.forEach(writer::write);
         }
@@ -69,7 +79,7 @@ final class Files {
                 .equalityFieldIds(ids.stream().mapToInt(Integer::intValue).toArray())
                 .equalityDeleteRowSchema(keys)
                 .build();
-        EqualityDeleteWriter<Record> writer = factory.newEqualityDeleteWriter(names(format).newOutputFile(spec, partition), spec, partition);
+        EqualityDeleteWriter<Record> writer = factory.newEqualityDeleteWriter(newFile(format, spec, partition), spec, partition);
         try (writer) {
             for (Record row : rows) {
                 writer.write(project(row, keys.asStruct()));
@@ -99,7 +109,7 @@ final class Files {
         PartitionSpec spec = table.specs().get(first.specId());
         GenericFileWriterFactory factory = new GenericFileWriterFactory.Builder(table).deleteFileFormat(format).build();
         PositionDeleteWriter<Record> writer =
-                factory.newPositionDeleteWriter(names(format).newOutputFile(spec, first.partition()), spec, first.partition());
+                factory.newPositionDeleteWriter(newFile(format, spec, first.partition()), spec, first.partition());
         try (writer) {
             PositionDelete<Record> row = PositionDelete.create();
             rows.stream()

@@ -18,7 +18,7 @@ import org.apache.iceberg.rest.RESTCatalog;
  * JSON goes out for each table.
  *
  * <p>Job: {"catalog": properties, "namespace", "tables": [shape]}, with the fields of {@link Shape};
- * "plans": [table] instead for what {@link Plan} says of tables, or "upserts": {...} for {@link Upserts}.
+ * and "plans": [table] for what {@link Plan} says of tables after that; or "upserts": {...} for {@link Upserts}.
  */
 public class Foreign {
     private static final int TABLES_AT_ONCE = 4;
@@ -41,9 +41,6 @@ public class Foreign {
                 print(new Upserts(catalog, namespace, job.get("upserts")).run());
                 return;
             }
-            for (JsonNode table : job.path("plans")) {
-                print(Plan.of(catalog.loadTable(TableIdentifier.of(namespace, table.asText()))));
-            }
             // A history mostly waits for catalog and store.
             ExecutorService threads = Executors.newFixedThreadPool(TABLES_AT_ONCE);
             List<Future<ObjectNode>> tables = new ArrayList<>();
@@ -54,6 +51,9 @@ public class Foreign {
             threads.shutdown();
             for (Future<ObjectNode> table : tables) {
                 print(table.get());
+            }
+            for (JsonNode table : job.path("plans")) {
+                print(Plan.of(catalog.loadTable(TableIdentifier.of(namespace, table.asText()))));
             }
         }
     }

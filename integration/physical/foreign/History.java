@@ -60,7 +60,7 @@ final class History {
         for (int n = 0; n < shape.commits(); n++) {
             table.refresh();
             milestones(n);
-            files = new Files(table, "s" + shape.seed() + "-c" + n);
+            files = new Files(table, "s" + shape.seed() + "-c" + n, shape.slashes());
             commit(n);
         }
         table.refresh();
@@ -80,8 +80,7 @@ final class History {
                 table.updateSchema().renameColumn(shape.rename(), shape.rename() + "_renamed").commit();
             }
             if (shape.widen()) {
-                String id = table.schema().findColumnName(first.findField("id").fieldId());
-                table.updateSchema().updateColumn(id, Types.LongType.get()).commit();
+                table.updateSchema().updateColumn(nameOf("id"), Types.LongType.get()).commit();
             }
         }
         for (int i = 0; i < shape.evolve().size(); i++) {
@@ -90,6 +89,11 @@ final class History {
             }
         }
         table.refresh();
+    }
+
+    /** Today's name of a column. */
+    private String nameOf(String firstName) {
+        return table.schema().findColumnName(first.findField(firstName).fieldId());
     }
 
     private static PartitionSpec spec(Schema schema, String columns) {
@@ -112,9 +116,9 @@ final class History {
         for (String column : columns.split(",")) {
             switch (column) {
                 case "" -> { }
-                case "region" -> update.addField("region");
-                case "bucket" -> update.addField(Expressions.bucket("id", 3));
-                case "day" -> update.addField("day");
+                case "region" -> update.addField(nameOf("region"));
+                case "bucket" -> update.addField(Expressions.bucket(nameOf("id"), 3));
+                case "day" -> update.addField(nameOf("day"));
                 default -> throw new IllegalArgumentException("partition by " + column);
             }
         }

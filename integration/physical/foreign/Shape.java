@@ -18,6 +18,8 @@ import java.util.List;
  * @param remove whether whole data files are removed
  * @param rename a key column that gets another name after half of the commits, or null
  * @param widen whether id is int at first and becomes long after half of the commits
+ * @param slashes whether files of unpartitioned specs get names with data// in them: the library makes them for a
+ *     partition that is there and empty
  */
 record Shape(
         @JsonProperty("name") String name,
@@ -37,4 +39,5 @@ record Shape(
         @JsonProperty("global") boolean global,
         @JsonProperty("remove") boolean remove,
         @JsonProperty("rename") String rename,
-        @JsonProperty("widen") boolean widen) {}
+        @JsonProperty("widen") boolean widen,
+        @JsonProperty("slashes") boolean slashes) {}

@@ -72,7 +72,7 @@ final class Upserts {
 
     private void commit(int n) throws IOException {
         table.refresh();
-        Files files = new Files(table, "u" + job.get("seed").asLong() + "-" + n);
+        Files files = new Files(table, "u" + job.get("seed").asLong() + "-" + n, false);
         Map<Long, Record> keys = new LinkedHashMap<>();
         List<Record> written = new ArrayList<>();
         for (int i = job.get("rows").asInt(); i > 0; i--) {
