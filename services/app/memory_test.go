@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"os"
 	"testing"
 
@@ -37,6 +38,18 @@ func TestFetchesFollowTheMemory(t *testing.T) {
 	if small := c.kafka(); small.FetchBytes != 2<<20 || small.MaxBatchBytes != 32<<20 {
 		t.Errorf("in 64 MiB fetches of %d and batches of %d bytes", small.FetchBytes, small.MaxBatchBytes)
 	}
+}
+
+// The least memory that the configuration allows is enough to begin with.
+func TestTheLeastMemoryOpensTheDoor(t *testing.T) {
+	c := Default()
+	c.Kafka.Brokers = []string{"127.0.0.1:1"}
+	c.Memory.MaxBytes = 16 << 20
+	door, err := franz.New(c.kafka(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	door.Close()
 }
 
 func TestBlocksFollowTheMemoryAndTheSlots(t *testing.T) {

@@ -145,6 +145,7 @@ func (c Config) options() ([]kgo.Opt, error) {
 		kgo.RetryTimeout(c.RequestTimeout),
 		// Above what a broker answers to a fetch: one batch can be larger than what was asked for.
 		kgo.BrokerMaxReadBytes(int32(min(2*int64(c.MaxBatchBytes), 1<<30))),
+		kgo.FetchMaxBytes(int32(c.FetchBytes)), // fetches say it themselves, but a client is refused whose default may not be read
 		kgo.SoftwareNameAndVersion("frazil", "v1"),
 	}
 	if c.TLS.Enabled {
