@@ -19,6 +19,9 @@ import (
 	"github.com/frazil-io/frazil/libs/freeport"
 )
 
+// executable is server and Sentinel in one.
+const executable = "redis-server"
+
 // patience is how long a server may take to come up. It ends a test that hangs and measures nothing.
 const patience = time.Minute
 
@@ -31,7 +34,7 @@ type Server struct {
 	Client *redis.Client
 
 	t    testing.TB
-	name string // of the executable
+	mode []string // arguments beside the configuration
 	dir  string
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -41,7 +44,7 @@ type Server struct {
 // without redis-server.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := prepare(t, "redis-server")
+	s := prepare(t)
 	conf := append([]string{
 		"bind 127.0.0.1", "port " + s.port(), "dir " + s.dir, "appendonly yes", "appendfsync always", `save ""`,
 		"maxmemory-policy noeviction", "enable-debug-command local",
@@ -54,7 +57,7 @@ func Start(t testing.TB, args ...string) *Server {
 // Sentinel starts a Sentinel that watches master under the name.
 func Sentinel(t testing.TB, name string, master *Server) *Server {
 	t.Helper()
-	s := prepare(t, "redis-sentinel")
+	s := prepare(t, "--sentinel")
 	host, port, err := net.SplitHostPort(master.Addr)
 	s.must(err)
 	s.configure([]string{
@@ -65,12 +68,12 @@ func Sentinel(t testing.TB, name string, master *Server) *Server {
 	return s
 }
 
-func prepare(t testing.TB, executable string) *Server {
+func prepare(t testing.TB, mode ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath(executable); err != nil {
-		t.Skipf("SKIPPED: %s is not installed (Debian: apt-get install redis-server redis-sentinel)", executable)
+		t.Skipf("SKIPPED: %s is not installed (Debian: apt-get install redis-server)", executable)
 	}
-	s := &Server{t: t, name: executable, dir: t.TempDir(), Addr: freeport.Address(t)}
+	s := &Server{t: t, mode: mode, dir: t.TempDir(), Addr: freeport.Address(t)}
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	t.Cleanup(func() {
 		s.Kill()
@@ -91,7 +94,7 @@ func (s *Server) configure(lines []string) {
 // Start starts the server again, with what it left on disk, and waits until it answers.
 func (s *Server) Start() {
 	s.t.Helper()
-	cmd := exec.Command(s.name, s.conf())
+	cmd := exec.Command(executable, append([]string{s.conf()}, s.mode...)...)
 	out, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	s.must(err)
 	defer out.Close() //nolint:errcheck // the child has its own
@@ -140,7 +143,7 @@ func (s *Server) Until(what string, try func() error) {
 		case <-tick.C:
 		case <-ctx.Done():
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log")) // what there is
-			s.t.Fatalf("%s at %s: %s: %v\n%s", s.name, s.Addr, what, err, log[max(0, len(log)-2000):])
+			s.t.Fatalf("%s at %s: %s: %v\n%s", executable, s.Addr, what, err, log[max(0, len(log)-2000):])
 		}
 	}
 }
@@ -211,6 +214,6 @@ func Cluster(t testing.TB, n int) []*Server {
 func (s *Server) must(err error) {
 	s.t.Helper()
 	if err != nil {
-		s.t.Fatalf("%s at %s: %v", s.name, s.Addr, err)
+		s.t.Fatalf("%s at %s: %v", executable, s.Addr, err)
 	}
 }
