@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -349,6 +350,26 @@ type fileJob struct {
 	sets   []indexedSet
 }
 
+// candidates are the rows of a batch that may be hit: all, or those that the index named.
+func (j *fileJob) candidates(b *datafile.Batch) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if j.options.Rows == nil {
+			for i := range b.Rows {
+				if !yield(i) {
+					return
+				}
+			}
+			return
+		}
+		at, _ := slices.BinarySearch(j.options.Rows, b.First)
+		for _, row := range j.options.Rows[at:] {
+			if i := row - b.First; i >= int64(b.Rows) || !yield(int(i)) {
+				return
+			}
+		}
+	}
+}
+
 func (s *scanner) rows(ctx context.Context, src datafile.Source, job *fileJob) error {
 	var key []byte
 	for b, err := range datafile.Read(ctx, src, job.columns, job.options) {
@@ -359,7 +380,7 @@ func (s *scanner) rows(ctx context.Context, src datafile.Source, job *fileJob) e
 		if b.First+int64(b.Rows) > job.t.records {
 			return fmt.Errorf("%s has more rows than the %d of its manifest: %w", job.t.path, job.t.records, fault.ErrCorrupt)
 		}
-		for i := range b.Rows {
+		for i := range job.candidates(b) {
 			for j := range job.apply {
 				a := &job.apply[j]
 				key = b.AppendKey(append(key[:0], a.prefix...), i, a.columns)
