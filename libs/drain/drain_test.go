@@ -242,7 +242,14 @@ func TestNobodyKnowsWhatBecameOfACommit(t *testing.T) {
 			x.Step()
 		}
 		want := w.Visible("main")
-		lost := 2
+		lost, steals := 2, 0
+		w.Before = func() { // what is asked of a table that moved and does not answer is asked anew
+			if steals < 2 && r.IntN(3) == 0 {
+				steals++
+				x.Step()
+				want = w.Visible("main")
+			}
+		}
 		w.Answer = func(err error) error {
 			if lost > 0 && r.IntN(2) == 0 {
 				lost--
@@ -258,7 +265,7 @@ func TestNobodyKnowsWhatBecameOfACommit(t *testing.T) {
 		if w.Commits != len(rep.Snapshots) {
 			tb.Fatalf("%d commits, %d snapshots", w.Commits, len(rep.Snapshots))
 		}
-		if o := w.Orphans(); len(o) > 0 {
+		if o := w.Orphans(); len(o) > 0 && steals == 0 { // else some stay: nobody knows that they are not needed
 			tb.Fatalf("orphans: %v", o)
 		}
 	})
