@@ -6,5 +6,5 @@
 // are written as deleted entries, because that is where the expiry of snapshots looks for what it may delete.
 //
 // A commit that removes an equality delete is an overwrite and no replace, though no row changes: see
-// docs/adr/0017-drain-commits-overwrite.md.
+// docs/adr/0019-drain-commits-overwrite.md.
 package icebergcommit
