@@ -138,7 +138,8 @@ func TestEveryKeptCutIsTheFoldOfItsLog(t *testing.T) {
 			f.Start(t)
 		}
 	}
-	unchanged(t, h, admin, topic, tables, take)
+	unchanged(t, f, h, admin, topic, tables, take)
+	made := f.Metrics(t)
 	for _, d := range dialects() {
 		for i, c := range cuts {
 			if got := read(t, tables[d], c.snapshots[d]); !slices.Equal(got, c.rows) {
@@ -147,17 +148,37 @@ func TestEveryKeptCutIsTheFoldOfItsLog(t *testing.T) {
 		}
 	}
 	engines(t, f, topic, cuts)
+	// Scans had encoded all that any of the cuts shows, some of it in processes that are gone.
+	for _, counter := range []string{encodedRowGroups, "frazil_materializer_fetched_bytes_total"} {
+		if again := f.Metrics(t)[counter] - made[counter]; again != 0 {
+			t.Errorf("%s rose by %v while cuts were read", counter, again)
+		}
+	}
 }
 
-// unchanged moves one partition only: the other's data and delete files keep their names.
-func unchanged(t *testing.T, h *history, admin *harness.Admin, topic string, tables map[string]*readback.Table, take func()) {
+const encodedRowGroups = "frazil_materializer_encoded_row_groups_total"
+
+// blocks are the row groups that hold the offsets [from, to): block_log2 is 4.
+func blocks(from, to int64) float64 { return float64((to+15)/16 - from/16) }
+
+// unchanged moves one partition only: the other's data and delete files keep their names, and only row groups of what is
+// new are encoded.
+func unchanged(t *testing.T, f *harness.Frazil, h *history, admin *harness.Admin, topic string, tables map[string]*readback.Table, take func()) {
 	t.Helper()
 	before := map[string]map[string]bool{}
 	for _, d := range dialects() {
 		before[d] = names(t.Context(), t, tables[d], 0)
 	}
+	const ranges = "frazil_dedup_published_ranges_total"
+	end, made := h.ends[0], f.Metrics(t)
 	admin.Append(t, topic, 0, h.batch(0, 70)...)
 	take()
+	now := f.Metrics(t)
+	// A block that two published ranges share is encoded for each.
+	most := blocks(end, h.ends[0]) + now[ranges] - made[ranges] - 1
+	if encoded := now[encodedRowGroups] - made[encodedRowGroups]; encoded < 1 || encoded > most {
+		t.Errorf("%v row groups were encoded for [%d,%d) of one partition, want 1 to %v", encoded, end, h.ends[0], most)
+	}
 	for _, d := range dialects() {
 		after, kept := names(t.Context(), t, tables[d], 0), 0
 		for name := range before[d] {
