@@ -19,7 +19,9 @@
 //     cut, between the load and the read. With the third load it must be readable.
 //   - 400 for a tag on a snapshot that is not listed.
 //   - What another replica has set or dropped is known once the ends have moved.
-//   - A new state epoch only after the topic was created anew or the state was rolled back.
+//   - A new state epoch only after the topic was created anew or the state was rolled back; of a lazy table also when a
+//     replica that looked at Kafka before another did takes that for a log that was cut off: nothing near the end was
+//     read that would tell. Its snapshots and tags are gone then.
 //
 // Everything else fails the program.
 package history

@@ -301,9 +301,7 @@ func (w *world) rollBack(ago int, who string) error {
 	for _, i := range run[:len(run)-len(anew)] {
 		w.unsettled[i] = true
 	}
-	for _, c := range w.cuts {
-		c.risky = true
-	}
+	w.atRisk()
 	w.location = ""
 	for _, i := range anew {
 		if err := w.Start(w.ctx, i); err != nil {
@@ -311,6 +309,13 @@ func (w *world) rollBack(ago int, who string) error {
 		}
 	}
 	return w.nudge()
+}
+
+// atRisk: whatever was seen so far may be forgotten.
+func (w *world) atRisk() {
+	for _, c := range w.cuts {
+		c.risky = true
+	}
 }
 
 // moveStart removes a share of a log, in thousandths.
@@ -348,7 +353,7 @@ func (w *world) recreate(n, seed uint64) error {
 		if !w.Answers(i) {
 			continue
 		}
-		if err := w.load("v2", i); err != nil {
+		if err := w.peek(i); err != nil {
 			return err
 		}
 	}

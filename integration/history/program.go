@@ -102,10 +102,14 @@ func Generate(seed uint64, steps int) Program {
 		if r.IntN(2) == 0 {
 			p.steps = append(p.steps, transaction(r))
 		}
-		// A lazy table has snapshots before anything is read.
-		if r.IntN(3) == 0 {
+		// A lazy table has cuts before anything below them is read.
+		if r.IntN(3) > 0 {
 			p.steps = append(p.steps, step("peek", some(r)))
 		}
+	}
+	// Whoever reads an old cut first lets the walk come by under newer ones.
+	if r.IntN(3) > 0 {
+		p.steps = append(p.steps, step("read", some(r), "v2", some(r)))
 	}
 	words := vocabulary()
 	total := 0

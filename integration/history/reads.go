@@ -132,7 +132,10 @@ func (w *world) load(dialect string, i int) error {
 func (w *world) remember(t *readback.Table, c *cut, i int) error {
 	at := t.Metadata.Location
 	if w.location != "" && at != w.location && len(w.unsettled) == 0 {
-		return fail("state epoch replaced", "the table lies at %s, was at %s, and nothing was lost", at, w.location)
+		if !w.lazy {
+			return fail("state epoch replaced", "the table lies at %s, was at %s, and nothing was lost", at, w.location)
+		}
+		w.atRisk()
 	}
 	w.location, w.locations[at] = at, true
 	delete(w.unsettled, i)
@@ -405,7 +408,7 @@ func (w *world) untag(name string) error {
 		return nil
 	}
 	err := w.until("untag", func() error {
-		err := w.catalog(w.some(0), "v3").Tag(w.ctx, table, name, 0)
+		err := w.catalog(w.some(0), "v2").Tag(w.ctx, table, name, 0)
 		if status(err) == http.StatusServiceUnavailable {
 			return again{err}
 		}
