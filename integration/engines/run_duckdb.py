@@ -7,6 +7,20 @@ import protocol
 
 
 def connect(catalogs):
+    ask = session(catalogs)
+
+    def again(query):
+        nonlocal ask
+        try:
+            return ask(query)
+        except duckdb.InternalException:  # it takes no more queries
+            ask = session(catalogs)
+            raise
+
+    return again
+
+
+def session(catalogs):
     con = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     site = os.path.dirname(os.path.dirname(duckdb.__file__))
     for extension in ("avro", "httpfs", "iceberg"):

@@ -20,7 +20,7 @@ import (
 	"github.com/frazil-io/frazil/integration/harness"
 )
 
-var besideCommits = flag.Int("physical.commits", 60, "of each writer beside the drain")
+var besideCommits = flag.Int("physical.commits", 1000, "that each writer beside the drain makes at most; it ends when the compactions have")
 
 // besideTables are the tables that are written, compacted and drained at the same time.
 func besideTables() []map[string]any {
@@ -47,8 +47,9 @@ func TestDrainBesideOthers(t *testing.T) {
 	tallies := make(chan error, len(besideTables()))
 	counted := make([]tally, len(besideTables()))
 	var compactions []harness.Query
+	enough := filepath.Join(w.lake.Dir, "enough")
 	for i, table := range besideTables() {
-		table["seed"], table["commits"] = *seed+int64(i), *besideCommits
+		table["seed"], table["commits"], table["stop"] = *seed+int64(i), *besideCommits, enough
 		name := table["table"].(string)
 		go func() { live <- w.upsert(ctx, table) }()
 		go func() { tallies <- w.drainUntil(ctx, name, uint64(*seed)+uint64(i), &counted[i]) }()
@@ -62,6 +63,9 @@ func TestDrainBesideOthers(t *testing.T) {
 			continue
 		}
 		compacted++
+	}
+	if err := os.WriteFile(enough, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	want := map[string]map[string]bool{}
 	for range besideTables() {

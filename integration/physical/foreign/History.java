@@ -38,7 +38,7 @@ final class History {
     private final Table table;
     private final Schema first;
     private final Map<String, Integer> done = new TreeMap<>();
-    private Files files;
+    private DataFiles files;
 
     History(RESTCatalog catalog, Namespace namespace, Shape shape) {
         this.shape = shape;
@@ -60,7 +60,7 @@ final class History {
         for (int n = 0; n < shape.commits(); n++) {
             table.refresh();
             milestones(n);
-            files = new Files(table, "s" + shape.seed() + "-c" + n, shape.slashes());
+            files = new DataFiles(table, "s" + shape.seed() + "-c" + n, shape.slashes());
             commit(n);
         }
         table.refresh();
@@ -198,7 +198,7 @@ final class History {
         count("upsert");
         Set<Integer> keys = keys();
         RowDelta delta = table.newRowDelta().validateFromSnapshot(table.currentSnapshot().snapshotId());
-        List<Files.Position> superseded = new ArrayList<>();
+        List<DataFiles.Position> superseded = new ArrayList<>();
         for (Map.Entry<StructLike, List<Record>> part : files.byPartition(table.spec(), draw(shape.rows())).entrySet()) {
             List<Record> written = new ArrayList<>(part.getValue());
             List<Integer> old = new ArrayList<>();
@@ -212,7 +212,7 @@ final class History {
             delta.addRows(file);
             delta.addDeletes(files.equality(deleteFormat(), table.spec(), part.getKey(), keys, part.getValue()));
             if (!old.isEmpty() && random.nextInt(3) > 0) {
-                old.forEach(i -> superseded.add(new Files.Position(file, i)));
+                old.forEach(i -> superseded.add(new DataFiles.Position(file, i)));
             }
         }
         if (!superseded.isEmpty()) {
@@ -222,20 +222,20 @@ final class History {
         delta.commit();
     }
 
-    private void deletePositions(RowDelta delta, int version, List<Files.Position> rows, Map<String, List<DeleteFile>> before) throws IOException {
+    private void deletePositions(RowDelta delta, int version, List<DataFiles.Position> rows, Map<String, List<DeleteFile>> before) throws IOException {
         if (version >= 3) {
             DeleteWriteResult result = files.vectors(rows, before);
             result.deleteFiles().forEach(delta::addDeletes);
             result.rewrittenDeleteFiles().forEach(delta::removeDeletes);
             return;
         }
-        Map<String, List<Files.Position>> parts = new TreeMap<>(); // one file may hold several data files of a partition
+        Map<String, List<DataFiles.Position>> parts = new TreeMap<>(); // one file may hold several data files of a partition
         boolean shared = random.nextBoolean();
-        for (Files.Position p : rows) {
+        for (DataFiles.Position p : rows) {
             String part = shared ? p.file().specId() + " " + p.file().partition() : p.file().location();
             parts.computeIfAbsent(part, k -> new ArrayList<>()).add(p);
         }
-        for (List<Files.Position> part : parts.values()) {
+        for (List<DataFiles.Position> part : parts.values()) {
             delta.addDeletes(files.positions(deleteFormat(), part));
         }
     }
@@ -243,7 +243,7 @@ final class History {
     /** Deletes rows of older files by position. */
     private void positions(int version) throws IOException {
         Map<String, List<DeleteFile>> before = new HashMap<>();
-        List<Files.Position> rows = new ArrayList<>();
+        List<DataFiles.Position> rows = new ArrayList<>();
         for (FileScanTask task : tasks()) {
             if (random.nextInt(6) > 0) {
                 continue;
@@ -255,7 +255,7 @@ final class History {
             for (int i = 1 + random.nextInt(3); i > 0; i--) {
                 chosen.add((long) random.nextInt((int) task.file().recordCount()));
             }
-            chosen.forEach(row -> rows.add(new Files.Position(task.file(), row)));
+            chosen.forEach(row -> rows.add(new DataFiles.Position(task.file(), row)));
         }
         if (rows.isEmpty()) {
             return;

@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.util.HashMap;
@@ -5,6 +6,9 @@ import java.util.Map;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.io.CloseableIterable;
 
@@ -33,11 +37,25 @@ final class Plan {
                 touched += any ? 1 : 0;
             }
         }
-        return Foreign.JSON.createObjectNode()
-                .put("table", table.name().substring(table.name().lastIndexOf('.') + 1))
+        ObjectNode line = Foreign.JSON.createObjectNode();
+        equalityFiles(table, line.putArray("equality_files"));
+        return line.put("table", table.name().substring(table.name().lastIndexOf('.') + 1))
                 .put("probe_units", units)
                 .put("data_files_touched", touched)
                 .put("worst_fanout", fanout.values().stream().mapToLong(Long::longValue).max().orElse(0))
                 .put("worst_keys_per_data_file", worstKeys);
+    }
+
+    /** All live equality delete files, those too that no data file meets any more. */
+    private static void equalityFiles(Table table, ArrayNode paths) throws IOException {
+        for (ManifestFile manifest : table.currentSnapshot().deleteManifests(table.io())) {
+            try (ManifestReader<DeleteFile> files = ManifestFiles.readDeleteManifest(manifest, table.io(), table.specs())) {
+                for (DeleteFile file : files) {
+                    if (file.content() == FileContent.EQUALITY_DELETES) {
+                        paths.add(file.location());
+                    }
+                }
+            }
+        }
     }
 }

@@ -2,6 +2,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -27,7 +29,8 @@ import org.apache.iceberg.types.Types;
  * Upserts and deletes by key while others work on the same table. It remembers the newest value of every key: what the
  * table must hold in the end.
  *
- * <p>Job: {"table", "seed", "commits", "rows", "space", "version", "partitioned", "pause_ms"}. The line that goes out holds
+ * <p>Job: {"table", "seed", "commits", "rows", "space", "version", "partitioned", "pause_ms", "stop"};
+ * once there is a file "stop", it ends before it has made all commits. The line that goes out holds
  * "live", pairs of id and value.
  */
 final class Upserts {
@@ -60,7 +63,8 @@ final class Upserts {
     }
 
     ObjectNode run() throws IOException, InterruptedException {
-        for (int n = 0; n < job.get("commits").asInt(); n++) {
+        Path stop = Path.of(job.get("stop").asText());
+        for (int n = 0; n < job.get("commits").asInt() && !Files.exists(stop); n++) {
             commit(n);
             Thread.sleep(job.path("pause_ms").asInt()); // the pace of a writer with checkpoints, not a wait
         }
@@ -72,7 +76,7 @@ final class Upserts {
 
     private void commit(int n) throws IOException {
         table.refresh();
-        Files files = new Files(table, "u" + job.get("seed").asLong() + "-" + n, false);
+        DataFiles files = new DataFiles(table, "u" + job.get("seed").asLong() + "-" + n, false);
         Map<Long, Record> keys = new LinkedHashMap<>();
         List<Record> written = new ArrayList<>();
         for (int i = job.get("rows").asInt(); i > 0; i--) {

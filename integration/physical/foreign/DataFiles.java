@@ -30,7 +30,7 @@ import org.apache.iceberg.types.TypeUtil;
 import org.apache.iceberg.types.Types;
 
 /** Writes the files of one table at one time of its life. */
-final class Files {
+final class DataFiles {
     private final Table table;
     private final String operation;
     private final boolean slashes;
@@ -40,7 +40,7 @@ final class Files {
      * @param operation part of the files' names, unique in the table
      * @param slashes as in {@link Shape}
      */
-    Files(Table table, String operation, boolean slashes) {
+    DataFiles(Table table, String operation, boolean slashes) {
         this.table = table;
         this.operation = operation;
         this.slashes = slashes;
