@@ -15,8 +15,8 @@
 //     start; or the state was rolled back after it was seen. A tag goes only for the last two reasons.
 //   - 404 NoSuchKey for a file of a snapshot that is not listed any more, or whose start Kafka has passed, or of a
 //     topic that was deleted. For the last it is a must.
-//   - 404 NoSuchKey twice for files of a snapshot without a tag that is listed: it may be dropped, or its files may be
-//     cut, between the load and the read. With the third load it must be readable.
+//   - 404 NoSuchKey for files of a snapshot without a tag that is listed: it may be dropped, or its files may be cut,
+//     between the load and the read. One that goes on being listed must be readable within some loads.
 //   - 400 for a tag on a snapshot that is not listed.
 //   - What another replica has set or dropped is known once the ends have moved.
 //   - A new state epoch only after the topic was created anew or the state was rolled back; of a lazy table also when a

@@ -20,7 +20,8 @@ const keptTables = 6
 // keptImages is how far back the state can be rolled, in loads.
 const keptImages = 4
 
-// newsAttempts is how often a replica is told of something new before it must know what others did.
+// newsAttempts is how often a replica is told of something new before it must know what others did, and how often a
+// snapshot may be listed and be gone when it is read: a slow reader meets that where snapshots are kept for a moment.
 const newsAttempts = 20
 
 // nudge moves the ends: a replica asks for the state again when they move, else only every ten seconds. Until then it
@@ -114,7 +115,7 @@ func (w *world) load(dialect string, i int) error {
 		}
 		// It was replaced while it was read, or the state was rolled back: the next load shows another. One that is
 		// shown again and again must be there.
-		if missing[c.snapshot]++; missing[c.snapshot] > 2 && len(w.unsettled) == 0 {
+		if missing[c.snapshot]++; missing[c.snapshot] > newsAttempts && len(w.unsettled) == 0 {
 			return fail("current snapshot unreadable", "%v", err)
 		}
 		if nerr := w.nudge(); nerr != nil {
@@ -339,8 +340,8 @@ func (w *world) readCut(c *cut, dialect string, n int) error {
 		case w.expired(c):
 			w.reads["expired"]++
 			return nil
-		case attempt == 2 && len(w.unsettled) == 0 || w.tagged(c) && !c.risky:
-			// It was listed three times, so it is not one that has just been dropped.
+		case attempt == newsAttempts && len(w.unsettled) == 0 || w.tagged(c) && !c.risky:
+			// It was listed again and again, so it is not one that has just been dropped.
 			return fail("listed snapshot unreadable", "snapshot %d [%v, %v): %v", c.snapshot, c.starts, c.ends, err)
 		}
 		if err := w.nudge(); err != nil {
