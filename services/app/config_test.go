@@ -97,7 +97,8 @@ func TestOnlySharedKeysMakeTheHash(t *testing.T) {
 		}
 	}
 	for _, shared := range []string{"namespace: other", "s3: {bucket: other}", "snapshots: {retention: 2h}",
-		"tables: {a: {name: b}}", "topics: {include: ['a*']}"} {
+		"tables: {a: {name: b}}", "topics: {include: ['a*']}", "freshness: {load_wait: 1s}", "on_bad_record: skip",
+		"retention_margin_percent: 5", "plan: lazy", "lazy_room: 2GiB"} {
 		if hash(shared) == base {
 			t.Errorf("%s does not change the hash", shared)
 		}

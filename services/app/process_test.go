@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -162,6 +164,21 @@ func TestOneProcess(t *testing.T) {
 	for _, want := range []string{"rpc_server_", "rpc_client_", "go_goroutines"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("metrics lack %s", want)
+		}
+	}
+	checkMetricsAreDocumented(t, body)
+}
+
+// A metric that no page explains is not there for anybody.
+func checkMetricsAreDocumented(t *testing.T, scraped string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/OPERATING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (frazil_\w+) `).FindAllStringSubmatch(scraped, -1) {
+		if !regexp.MustCompile("`" + m[1] + "[`{]").Match(page) {
+			t.Errorf("%s is not in docs/OPERATING.md", m[1])
 		}
 	}
 }
