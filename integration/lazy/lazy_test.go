@@ -361,10 +361,14 @@ func all(t *testing.T, items []int, work func(int) error) {
 
 // Engines that know nothing of rooms read them right, with and without predicates, whoever comes first.
 func TestEnginesReadRooms(t *testing.T) {
-	for _, engine := range harness.Engines(t) {
+	engines := harness.Engines(t)
+	if harness.Scale(t) == harness.Full {
+		engines = append(engines, harness.ClickHouse, harness.Trino, harness.Flink)
+	}
+	for _, engine := range engines {
 		t.Run(string(engine), func(t *testing.T) {
 			s := newShop(t)
-			catalogs := map[string]harness.Catalog{"v2": {URI: "http://" + s.Config.REST.Listen, Warehouse: "v2"}}
+			catalogs := map[string]harness.Catalog{"v2": {URI: "http://" + s.Config.REST.Listen, Warehouse: "v2", S3: "http://" + s.Config.S3.Listen}}
 			name := "kafka." + table
 			answers := harness.Ask(t, engine, catalogs, []harness.Query{
 				{ID: "new", Catalog: "v2", Table: name, Where: "kafka_offset >= 2900"},

@@ -64,7 +64,7 @@ func New(path string, positions *roaring.Bitmap) (*File, error) {
 }
 
 // Padded prepares a file whose size was stated before its positions were known: zeros before the footer make up for
-// what they do not need. There may be no position. Every engine tried reads past such a hole: see docs/READERS-MATRIX.md.
+// what they do not need. There may be no position. Engines read past such a hole: docs/adr/0018-lazy-tables.md.
 // fault.ErrInvalid: size is too small.
 func Padded(path string, positions *roaring.Bitmap, size int64) (*File, error) {
 	f := &File{positions: positions}

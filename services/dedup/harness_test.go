@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type world struct {
 	store chainstore.Store
 	disk  *fsys.Mem
 	cfg   Config
+	clock *sync.Mutex // of now, while the service works by itself
 	now   time.Time
 	id    byte // of the topic
 	seed  uint64
@@ -50,7 +52,7 @@ func newWorld(t *testing.T, partitions int) *world {
 	t.Helper()
 	w := &world{
 		t: t, topic: newFakeTopic(partitions), store: memstore.New(), disk: fsys.NewMem(), cfg: Default(),
-		now: time.Unix(1_700_000_000, 0), id: 1, seed: 1,
+		clock: &sync.Mutex{}, now: time.Unix(1_700_000_000, 0), id: 1, seed: 1,
 	}
 	w.cfg.RunDir, w.cfg.Parallel, w.cfg.ChunksPerGroup = "runs", 2, 4
 	w.size(4, 2)
@@ -68,7 +70,7 @@ func (w *world) start() {
 	w.t.Helper()
 	w.seed++
 	s, err := New(w.cfg, Deps{
-		Store: w.store, FS: w.disk, Materializer: w.topic, Clock: func() time.Time { return w.now },
+		Store: w.store, FS: w.disk, Materializer: w.topic, Clock: w.time,
 		Random: chacha(w.seed), Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	})
 	if err != nil {
@@ -83,6 +85,19 @@ func (w *world) start() {
 		cancel()
 		<-done
 	}
+}
+
+func (w *world) time() time.Time {
+	w.clock.Lock()
+	defer w.clock.Unlock()
+	return w.now
+}
+
+// sleep moves the clock on.
+func (w *world) sleep(d time.Duration) {
+	w.clock.Lock()
+	defer w.clock.Unlock()
+	w.now = w.now.Add(d)
 }
 
 // restart ends the service as a killed process would and starts another one.
@@ -120,7 +135,7 @@ func (w *world) request() *dedupv1.AdvanceRequest {
 // advance brings the table up to date and expects that it is.
 func (w *world) advance() *dedupv1.TableState {
 	w.t.Helper()
-	w.now = w.now.Add(time.Second)
+	w.sleep(time.Second)
 	resp, err := w.Advance(w.t.Context(), w.request())
 	if err != nil {
 		w.t.Fatalf("advance: %v", err)

@@ -102,6 +102,8 @@ func readable(r *keyrun.Run) error {
 // remake makes a lost run from what Kafka still has of its range: what retention has taken is below every start.
 func (p *Planner) remake(ctx context.Context, s *Spec, ref state.RunRef) error {
 	p.Metrics.RunsRemade.Add(ctx, 1)
+	// A walk and an increment of a log may miss the same run at once: each makes it from parts of its own.
+	attempt := p.remakes.Add(1)
 	var parts []state.RunRef
 	defer func() {
 		for _, r := range parts {
@@ -114,7 +116,7 @@ func (p *Planner) remake(ctx context.Context, s *Spec, ref state.RunRef) error {
 		if err != nil {
 			return err
 		}
-		part := state.RunRef{Name: "0-part-" + ref.Name + "-" + runs.Name(0, rng), Range: rng}
+		part := state.RunRef{Name: fmt.Sprintf("0-part-%d-%s-%s", attempt, ref.Name, runs.Name(0, rng)), Range: rng}
 		if err := p.Runs.Write(s.Log, part.Name, rng, entries); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -32,6 +33,7 @@ type Planner struct {
 
 	// encodings has the scan.Encoding that scans last reported, by state epoch.
 	encodings sync.Map
+	remakes   atomic.Int64 // counts runs made again
 }
 
 // Metrics count what planners do.
@@ -40,6 +42,7 @@ type Metrics struct {
 	Published     metric.Int64Counter // {range}: compare-and-sets won
 	Rebased       metric.Int64Counter // {range}: plans rebased after a lost compare-and-set
 	RunsRemade    metric.Int64Counter // {run}
+	Walked        metric.Int64Counter // {offset}: published by walks
 	FoldedMarks   metric.Int64Counter // {mark}
 	FoldPasses    metric.Int64Counter // {pass}: compare-and-sets won
 }
@@ -55,6 +58,7 @@ func NewMetrics(m metric.Meter) (Metrics, error) {
 		{&out.ScannedEvents, "frazil.dedup.scanned_events", "{event}", "Events read by walks and increments."},
 		{&out.Published, "frazil.dedup.published_ranges", "{range}", "Ranges of logs published."},
 		{&out.Rebased, "frazil.dedup.rebased_ranges", "{range}", "Plans rebased after a lost compare-and-set."},
+		{&out.Walked, "frazil.dedup.walked_offsets", "{offset}", "Offsets that walks have published."},
 		{&out.FoldedMarks, "frazil.dedup.folded_marks", "{mark}", "Marks folded into groups between kept cuts."},
 		{&out.FoldPasses, "frazil.dedup.fold_passes", "{pass}", "Passes of folding that published something."},
 		{&out.RunsRemade, "frazil.dedup.remade_runs", "{run}", "Key runs that were lost and made again."},
@@ -315,6 +319,9 @@ func (p *Planner) Publish(ctx context.Context, s *Spec, pc *Piece) (published bo
 			return false, fmt.Errorf("publish %s: %w", pc.Range, err)
 		}
 		p.Metrics.Published.Add(ctx, 1)
+		if pc.plan.Kind == supersede.Walk {
+			p.Metrics.Walked.Add(ctx, pc.Range.Len())
+		}
 		return true, nil
 	}
 }

@@ -33,6 +33,8 @@ type Dir struct {
 	mu   sync.Mutex
 	open map[string]*handle
 	tick int64
+	// writing has the paths that are being written, each with a channel that is closed when that is over.
+	writing map[string]chan struct{}
 }
 
 // handle is an open run. It is closed when it is dropped and nobody uses it.
@@ -50,7 +52,7 @@ func Open(fsys fsys.FS, root string, maxOpen int) (*Dir, error) {
 	if err := fsys.MakeDir(root); err != nil {
 		return nil, fmt.Errorf("make run directory: %w: %w", err, fault.ErrUnavailable)
 	}
-	return &Dir{fs: fsys, root: root, max: maxOpen, open: map[string]*handle{}}, nil
+	return &Dir{fs: fsys, root: root, max: maxOpen, open: map[string]*handle{}, writing: map[string]chan struct{}{}}, nil
 }
 
 // OpenFiles is how many run files are open now.
@@ -103,6 +105,8 @@ func (d *Dir) Merge(log state.Log, name string, set keyrun.Set) (entries int64, 
 }
 
 func (d *Dir) write(log state.Log, name string, body func(io.Writer) error) error {
+	// Two that write one name write the same: one after the other, since they go by the same temporary file.
+	defer d.reserve(d.path(log, name))()
 	dir := d.dir(log)
 	if err := d.fs.MakeDir(dir); err != nil {
 		return fmt.Errorf("write run %s of partition %d: %w: %w", name, log.Partition, err, fault.ErrUnavailable)
@@ -119,6 +123,26 @@ func (d *Dir) write(log state.Log, name string, body func(io.Writer) error) erro
 	}
 	d.drop(log, name)
 	return nil
+}
+
+// reserve waits until nobody else writes the path; release ends the reservation.
+func (d *Dir) reserve(path string) (release func()) {
+	d.mu.Lock()
+	for d.writing[path] != nil {
+		busy := d.writing[path]
+		d.mu.Unlock()
+		<-busy
+		d.mu.Lock()
+	}
+	done := make(chan struct{})
+	d.writing[path] = done
+	d.mu.Unlock()
+	return func() {
+		d.mu.Lock()
+		delete(d.writing, path)
+		d.mu.Unlock()
+		close(done)
+	}
 }
 
 // Lost is the error of a run whose file is missing or damaged: it must be made again.
