@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -150,6 +151,47 @@ func TestPartitionsAreWalkedSideBySide(t *testing.T) {
 		if err := <-results; err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Its size is said of a delete file that nobody has read without reading anything; names that were never issued have none.
+func TestSizesAreSaidWithoutReading(t *testing.T) {
+	w := newLazyWorld(t, 1)
+	w.topic.append(0, put(1, 2, 3, 1, 2, 3)...)
+	st := w.advance()
+	e := w.entries(st, last(st))[0][0]
+	obj, err := objectname.Parse(e.GetDataKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := obj.(objectname.DataFile)
+	size := func(d objectname.DataFile, at kafkapos.Offset, dialect string) (string, error) {
+		s := &deleteStream{ctx: t.Context()}
+		err := w.ReadDeletes(&dedupv1.ReadDeletesRequest{ObjectKey: objectname.Deletes{Data: d, Dialect: dialect, E: at}.Key()}, s)
+		return s.size, err
+	}
+	said, err := size(d, 6, objectname.V2)
+	if _, n, _ := w.topic.offsetsScanned(0); err != nil || n != 0 {
+		t.Fatalf("%v, %d offsets were read", err, n)
+	}
+	beyond, split := d, d
+	beyond.Range.End, split.Range = 12, kafkapos.Range{Start: 0, End: 40}
+	key := [16]byte(st.GetCheckKey())
+	for name, c := range map[string]struct {
+		d       objectname.DataFile
+		at      kafkapos.Offset
+		dialect string
+	}{
+		"above the scanned end": {d, 7, objectname.V2}, "a file beyond it": {beyond.Signed(key), 6, objectname.V2},
+		"over two chunks": {split.Signed(key), 6, objectname.V2}, "a vector": {d, 6, objectname.V3},
+	} {
+		if _, err := size(c.d, c.at, c.dialect); !errors.Is(err, fault.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	whole, err := w.object(objectname.Deletes{Data: d, Dialect: objectname.V2, E: 6}.Key())
+	if err != nil || fmt.Sprint(len(whole)) != said {
+		t.Fatalf("%d bytes, %s were said: %v", len(whole), said, err)
 	}
 }
 

@@ -65,8 +65,7 @@ func (s *Service) ReadDeletes(req *dedupv1.ReadDeletesRequest, stream grpc.Serve
 		return err
 	}
 	if n == 0 && d.Dialect == objectname.V2 && render.IsRoom(d.Data) {
-		// Its size was stated before anything was read: it can be said without reading.
-		size, err := s.deletes.RoomDeletesSize(d.Data)
+		size, err := s.roomDeletesSize(stream.Context(), rec, d)
 		if err != nil {
 			return err
 		}

@@ -27,23 +27,40 @@ type walkState struct {
 
 func (w *walkState) close() { w.ahead.Close() }
 
-// passed waits until everything that a room's file and its delete file at end are made of is published.
+// passed waits until everything that a room's file and its delete files are made of is published.
 func (s *Service) passed(ctx context.Context, rec *state.Record, d objectname.DataFile) error {
-	log := state.Log{Epoch: rec.Epoch, Partition: d.Partition}
-	head, _, err := s.store.Head(ctx, log)
+	head, err := s.reachable(ctx, rec, d)
+	if err != nil || head.Frontier <= d.Range.Start {
+		return err
+	}
+	return s.descents.await(ctx, state.Log{Epoch: rec.Epoch, Partition: d.Partition}, d.Range.Start)
+}
+
+// reachable answers the head of the log of a room that was issued and that Kafka still has the events of.
+func (s *Service) reachable(ctx context.Context, rec *state.Record, d objectname.DataFile) (*state.Head, error) {
+	head, _, err := s.store.Head(ctx, state.Log{Epoch: rec.Epoch, Partition: d.Partition})
 	switch {
 	case errors.Is(err, fault.ErrNotFound), err == nil && d.Range.End > head.End,
 		rec.ChunkLog2 > 0 && !within(d.Range, layout.Chunk(d.Range.Start, rec.ChunkLog2)):
-		return fmt.Errorf("data file %s of partition %d: %w: nothing like it is published", d.Range, d.Partition, fault.ErrNotFound)
-	case err != nil:
-		return err
-	case head.Frontier <= d.Range.Start:
-		return nil
-	case d.Range.Start < head.LogStart:
-		return fmt.Errorf("data file %s of partition %d: Kafka has removed everything below offset %d: %w",
+		return nil, fmt.Errorf("data file %s of partition %d: %w: nothing like it is published", d.Range, d.Partition, fault.ErrNotFound)
+	case err == nil && d.Range.Start < head.LogStart:
+		return nil, fmt.Errorf("data file %s of partition %d: Kafka has removed everything below offset %d: %w",
 			d.Range, d.Partition, head.LogStart, fault.ErrRetired)
 	}
-	return s.descents.await(ctx, log, d.Range.Start)
+	return head, err
+}
+
+// roomDeletesSize is the size of a room's delete file. It was stated before anything was read: it can be said without
+// reading.
+func (s *Service) roomDeletesSize(ctx context.Context, rec *state.Record, d objectname.Deletes) (int64, error) {
+	head, err := s.reachable(ctx, rec, d.Data)
+	if err != nil {
+		return 0, err
+	}
+	if d.E > head.End {
+		return 0, fmt.Errorf("delete file of %s at %d: %w: only %d offsets are scanned", d.Data.Range, d.E, fault.ErrNotFound, head.End)
+	}
+	return s.deletes.RoomDeletesSize(d.Data)
 }
 
 func within(r, outer kafkapos.Range) bool { return r.Start >= outer.Start && r.End <= outer.End }
