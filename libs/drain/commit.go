@@ -30,6 +30,7 @@ type staged struct {
 	written []string
 	add     []icebergcommit.DeleteFile
 	remove  []icebergcommit.Removal
+	removed map[icebergcommit.Removal]bool // those in remove
 	merged  int64
 	bytes   int64
 	// mergedAway are position delete files all of whose rows are among the positions.
@@ -42,7 +43,7 @@ type staged struct {
 // commit writes delete files and commits them. What was written for a commit that did not happen is removed. Errors:
 // fault.ErrConflict.
 func (d *drainer) commit(ctx context.Context, p *plan, found *positions, mergedAway ...*positionDeletes) error {
-	s := &staged{d: d, p: p, mergedAway: mergedAway}
+	s := &staged{d: d, p: p, mergedAway: mergedAway, removed: map[icebergcommit.Removal]bool{}}
 	c, err := s.stage(ctx, found)
 	if err == nil {
 		err = d.cfg.Fail("commit")
@@ -363,8 +364,8 @@ func (s *staged) flush(ctx context.Context) error {
 func (s *staged) replace(files []positionFile) {
 	for _, f := range files {
 		r := icebergcommit.Removal{Manifest: f.manifest, Path: f.path, Offset: icebergscan.Absent}
-		if !slices.Contains(s.remove, r) {
-			s.remove = append(s.remove, r)
+		if !s.removed[r] {
+			s.remove, s.removed[r] = append(s.remove, r), true
 			s.merged++
 		}
 	}

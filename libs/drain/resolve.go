@@ -400,10 +400,17 @@ func (s *scanner) rows(ctx context.Context, src datafile.Source, job *fileJob) e
 	return nil
 }
 
+// manyDeletes is how many deletes a row group is held against by its limits. Where more apply, one of them is as good as
+// certain to touch it.
+const manyDeletes = 64
+
 // mayTouch goes by the limits of a row group.
 func (s *scanner) mayTouch(g datafile.Group, apply []applicable) bool {
 	for i := range apply {
 		a := &apply[i]
+		if len(a.newer) > manyDeletes {
+			return true
+		}
 		keys := s.p.keys.sets[a.set]
 		fields := slices.Clone(s.p.keys.fields[:0])
 		data := slices.Clone(g.Stats[:0])
