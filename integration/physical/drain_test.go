@@ -78,13 +78,15 @@ func (w *world) checkDrain(t *testing.T, tables []table, histories []shape, befo
 		t.Run(name+"/first", func(t *testing.T) { same(t, harness.Spark, before[name], spark[name+"@1"]) })
 	}
 	for _, engine := range readers() {
-		after := spark
-		if engine != harness.Spark {
-			after = w.ask(t, engine, all(names))
-		}
-		for _, name := range names {
-			t.Run(name+"/"+string(engine), func(t *testing.T) { same(t, engine, spark[name+"@2"], after[name]) })
-		}
+		t.Run(string(engine), func(t *testing.T) { // one that this machine lacks is skipped alone
+			after := spark
+			if engine != harness.Spark {
+				after = w.ask(t, engine, all(names))
+			}
+			for _, name := range names {
+				t.Run(name, func(t *testing.T) { same(t, engine, spark[name+"@2"], after[name]) })
+			}
+		})
 	}
 }
 
