@@ -141,6 +141,7 @@ type duel struct {
 	other  *world
 	k      *kill
 	inner  *memstore.Store
+	mu     sync.Mutex
 	// meanwhile is what the other one does before the victim's compare-and-set of a head after skip more.
 	meanwhile func()
 	skip      int
@@ -155,13 +156,31 @@ type meantStore struct {
 }
 
 func (s meantStore) CompareAndSet(ctx context.Context, key string, old chainstore.Version, value []byte) (chainstore.Version, error) {
-	if do := s.d.meanwhile; do != nil && !s.d.alone && strings.HasPrefix(key, "head/") && s.k.alive() == nil {
-		if s.d.skip--; s.d.skip < 0 {
-			s.d.meanwhile = nil
-			do()
-		}
+	if strings.HasPrefix(key, "head/") && s.k.alive() == nil {
+		s.d.turn()()
 	}
 	return s.killedStore.CompareAndSet(ctx, key, old, value)
+}
+
+// beside makes the other one act before the victim's compare-and-set of a head after skip more.
+func (d *duel) beside(do func(), skip int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.alone {
+		d.meanwhile, d.skip = do, skip
+	}
+}
+
+// turn answers what the other one does now.
+func (d *duel) turn() func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.skip--; d.meanwhile == nil || d.skip >= 0 {
+		return func() {}
+	}
+	do := d.meanwhile
+	d.meanwhile = nil
+	return do
 }
 
 func newDuel(t *testing.T, k *kill, alone bool) *duel {
@@ -212,14 +231,14 @@ func (d *duel) live() error {
 			w.topic.append(0, put(20, 21, 22)...) // the increment has their only newer events
 			w.topic.append(0, random(r, 30)...)
 			w.topic.append(1, random(r, 20)...)
-			d.meanwhile, d.skip = d.incrementBeside, 2
+			d.beside(d.incrementBeside, 2)
 			return advance()
 		},
 		func() error { w.topic.append(0, random(r, 12)...); return advance() },
 		func() error { return tag("kept", last(st).GetId()) },
 		func() error { // an increment that loses to the other one's
 			w.topic.append(0, random(r, 9)...)
-			d.meanwhile = otherAdvances
+			d.beside(otherAdvances, 0)
 			return advance()
 		},
 		func() error { w.topic.starts[0] = 20; w.topic.append(1, random(r, 9)...); return advance() },
@@ -260,7 +279,7 @@ func (d *duel) fold(meanwhile func()) error {
 	if err != nil {
 		return err
 	}
-	d.meanwhile = meanwhile
+	d.beside(meanwhile, 0)
 	for _, plan := range plans {
 		if _, _, err := w.planner.Fold(w.t.Context(), plan, 0); err != nil {
 			return err
@@ -282,7 +301,7 @@ func TestKillAtEveryChangeOfTwoWriters(t *testing.T) { killAtEach(t, false) }
 func killAtEach(t *testing.T, alone bool) {
 	t.Helper()
 	points, kinds := 0, map[string]int{}
-	for n := 0; ; n++ {
+	for n := 0; ; n += stride {
 		k := &kill{left: n, after: n%2 == 1, kinds: map[string]int{}}
 		if !killed(t, k, alone, n%3 != 0) {
 			kinds = k.kinds
@@ -310,8 +329,8 @@ func killed(t *testing.T, k *kill, alone, power bool) bool {
 	if err != nil && k.alive() == nil {
 		t.Fatal(err)
 	}
-	what := fmt.Sprintf("killed at %v", k.kinds)
 	v.stop()
+	what := fmt.Sprintf("killed at %v", k.kinds)
 	if !alone {
 		o.goesOn(what, v)
 	}

@@ -61,7 +61,7 @@ func (w *world) listed(st *dedupv1.TableState) (out []*dedupv1.ManifestEntry, er
 // but the block that a kept cut ends in, which its file encodes otherwise than the newest one.
 func TestKillAtEveryChangeOfALazyTable(t *testing.T) {
 	points, kinds := 0, map[string]int{}
-	for n := 0; ; n++ {
+	for n := 0; ; n += stride {
 		k := &kill{left: n, after: n%2 == 1, kinds: map[string]int{}}
 		if !lazyKilled(t, k, n%3 != 0) {
 			kinds = k.kinds
@@ -91,8 +91,8 @@ func lazyKilled(t *testing.T, k *kill, power bool) bool {
 	if err != nil && k.alive() == nil {
 		t.Fatal(err)
 	}
-	what := fmt.Sprintf("killed at %v", k.kinds)
 	w.stop()
+	what := fmt.Sprintf("killed at %v", k.kinds)
 	w.disk.Fail(nil)
 	if power {
 		w.disk.Crash()

@@ -1,0 +1,6 @@
+//go:build !race
+
+package dedup
+
+// stride: every crash point is tried.
+const stride = 1
