@@ -1,6 +1,7 @@
 package datafile
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 
@@ -25,7 +26,7 @@ func (r *reader) avro() error {
 			miss = r.missing(at[path])
 		}
 	}
-	in := io.NewSectionReader(r.src.Reader, 0, r.src.Size)
+	in := bufio.NewReaderSize(io.NewSectionReader(r.src.Reader, 0, r.src.Size), readBuffer)
 	next := int64(0)
 	r.clear(0)
 	for values, err := range icebergscan.Records(in, paths, told) {

@@ -20,7 +20,24 @@ const readBuffer = 1 << 20
 // seekGap is how many unwanted rows are rather skipped by the offset index than decoded.
 const seekGap = 4 * batchRows
 
-func (r *reader) parquet() error {
+func (r *reader) parquet() (err error) {
+	yielding := r.yield
+	inside := false // a panic of the consumer is its own
+	r.yield = func(b *Batch, err error) bool {
+		inside = true
+		more := yielding(b, err)
+		inside = false
+		return more
+	}
+	defer func() {
+		// The Parquet library panics at some bytes that no writer makes: a file from outside must not end the process.
+		if p := recover(); p != nil {
+			if inside {
+				panic(p)
+			}
+			err = fmt.Errorf("%w: %v", fault.ErrCorrupt, p)
+		}
+	}()
 	// The footer and the column chunks are all that is read: no page index unless rows are looked up.
 	file, err := parquet.OpenFile(r.src.Reader, r.src.Size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true),
 		parquet.SkipMagicBytes(true), parquet.OptimisticRead(true), parquet.ReadBufferSize(64<<10))

@@ -1,7 +1,6 @@
 package datafile
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -211,10 +210,7 @@ func defaultBytes(typ, s string) ([]byte, error) {
 	case typ == "uuid":
 		return hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	}
-	if b, err := hex.DecodeString(s); err == nil {
-		return b, nil
-	}
-	return base64.StdEncoding.DecodeString(s)
+	return hex.DecodeString(s)
 }
 
 func defaultInt(typ, s string) (int64, error) {

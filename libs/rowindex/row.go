@@ -144,9 +144,6 @@ func (w *Writer) Add(set, fingerprint uint64, ordinal uint32) error {
 func (w *Writer) End(rows int64) error {
 	w.open.rows = rows
 	w.files, w.open = append(w.files, w.open), nil
-	if len(w.files) >= 1000 {
-		return w.Close()
-	}
 	return nil
 }
 
@@ -154,8 +151,16 @@ func (w *Writer) End(rows int64) error {
 // indexed for the set.
 func (w *Writer) Abandon() { w.open = nil }
 
-// flush writes the rows that are held, so that they are durable.
+// flush makes the rows that are held durable, and then the data files that have ended: whatever happens later, they are
+// not read again.
 func (w *Writer) flush() error {
+	if err := w.writeRows(); err != nil {
+		return err
+	}
+	return w.writeFiles()
+}
+
+func (w *Writer) writeRows() error {
 	if len(w.rows) == 0 {
 		return nil
 	}
@@ -210,11 +215,10 @@ func (w *Writer) table(path string) error {
 	return nil
 }
 
-// Close writes what is held, and then the data files that ended: after it they are indexed.
-func (w *Writer) Close() (err error) {
-	if err := w.flush(); err != nil {
-		return err
-	}
+// Close writes what is held: after it all data files that ended are indexed. The writer can be used again.
+func (w *Writer) Close() error { return w.flush() }
+
+func (w *Writer) writeFiles() (err error) {
 	if len(w.files) == 0 {
 		return nil
 	}
