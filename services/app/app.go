@@ -138,7 +138,10 @@ func (a *assembly) addHealth(ctx context.Context) error {
 
 func (a *assembly) addEdge(ctx context.Context) error {
 	own := a.cfg.edge()
-	deps := edge.Deps{Now: a.given.Clock, Log: a.logger(TargetEdge), Meter: a.tel.Meters.Meter(instrumentation)}
+	deps := edge.Deps{
+		Now: a.given.Clock, Log: a.logger(TargetEdge), Meter: a.tel.Meters.Meter(instrumentation),
+		Tracer: a.tel.Tracers.Tracer(instrumentation), Propagator: a.tel.Propagator(),
+	}
 	catalog, err := a.connect(TargetCatalog)
 	if err != nil {
 		return err

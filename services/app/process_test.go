@@ -81,18 +81,7 @@ func run(t *testing.T, c Config, target Target, logs *logBuffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- Run(ctx, c, target, tel) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("%s ended with %v", target, err)
-		}
-		if err := tel.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	runWith(t, c, target, tel)
 }
 
 func get(ctx context.Context, url string) (int, string, error) {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	catalogv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/catalog/v1"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
@@ -28,7 +30,7 @@ import (
 	"github.com/frazil-io/frazil/services/edge/internal/vend"
 )
 
-// Deps are what the edge is given. All but Readiness, Handlers and VendingKey are required.
+// Deps are what the edge is given. All but Readiness, Handlers, VendingKey, Tracer and Propagator are required.
 type Deps struct {
 	Catalog catalogv1.CatalogServiceClient
 	Dedup   dedupv1.DedupServiceClient
@@ -41,9 +43,12 @@ type Deps struct {
 	// Handlers are served on the REST listener at exactly these paths (/metrics, /readyz, …), without
 	// authentication.
 	Handlers map[string]http.Handler
-	Now      func() time.Time
-	Log      *slog.Logger
-	Meter    metric.Meter
+	// Tracer makes a span of each request, which goes on with what Propagator finds in its headers. nil: no spans.
+	Tracer     trace.Tracer
+	Propagator propagation.TextMapPropagator
+	Now        func() time.Time
+	Log        *slog.Logger
+	Meter      metric.Meter
 }
 
 // Service is the edge. Its methods are safe for concurrent use.
@@ -70,6 +75,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	observer, err := observe.New(deps.Meter, deps.Log, deps.Now)
 	if err != nil {
 		return nil, fmt.Errorf("make edge: %w", err)
+	}
+	if deps.Tracer != nil && deps.Propagator != nil {
+		observer = observer.Traced(deps.Tracer, deps.Propagator)
 	}
 	auth, err := s.authenticator()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package observe counts and logs the requests of both listeners. Labels are bounded: never a key, a path, a
+// Package observe counts, traces and logs the requests of both listeners. Labels are bounded: never a key, a path, a
 // table or a principal.
 package observe
 
@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/frazil-io/frazil/libs/fault"
 )
@@ -24,11 +28,14 @@ type Observer struct {
 	duration metric.Float64Histogram
 	bytes    metric.Int64Counter
 	active   metric.Int64UpDownCounter
+
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
 }
 
 // New makes the instruments.
 func New(meter metric.Meter, log *slog.Logger, now func() time.Time) (*Observer, error) {
-	o := &Observer{log: log, now: now}
+	o := &Observer{log: log, now: now, tracer: noop.Tracer{}, propagator: propagation.TraceContext{}}
 	var errs [4]error
 	o.requests, errs[0] = meter.Int64Counter("frazil.edge.requests", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests answered, by protocol, operation and status."))
@@ -42,6 +49,13 @@ func New(meter metric.Meter, log *slog.Logger, now func() time.Time) (*Observer,
 		return nil, fmt.Errorf("make instruments: %w", err)
 	}
 	return o, nil
+}
+
+// Traced is an observer that makes a span of each request, which goes on with the trace that the client names.
+func (o *Observer) Traced(tracer trace.Tracer, propagator propagation.TextMapPropagator) *Observer {
+	traced := *o
+	traced.tracer, traced.propagator = tracer, propagator
+	return &traced
 }
 
 // Writer is the answer to one request. The handler says what the request was.
@@ -78,6 +92,9 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (o *Observer) Handler(protocol string, serve func(w *Writer, r *http.Request)) http.Handler {
 	proto := attribute.String("protocol", protocol)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		traced, span := o.tracer.Start(o.propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header)), protocol, trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		r = r.WithContext(traced)
 		// Counting outlives the request: its end is when the context may be over.
 		ctx := context.WithoutCancel(r.Context())
 		begin := o.now()
@@ -92,6 +109,11 @@ func (o *Observer) Handler(protocol string, serve func(w *Writer, r *http.Reques
 		o.requests.Add(ctx, 1, metric.WithAttributes(proto, op, attribute.Int("status", w.status)))
 		o.duration.Record(ctx, o.now().Sub(begin).Seconds(), metric.WithAttributes(proto, op))
 		o.bytes.Add(ctx, w.bytes, metric.WithAttributes(proto, op))
+		span.SetName(protocol + " " + w.Operation)
+		span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.Int("http.response.status_code", w.status))
+		if w.status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
 		o.report(ctx, protocol, w)
 	})
 }
