@@ -269,6 +269,27 @@ func TestALazyTableAnswersBeforeAnythingIsRead(t *testing.T) {
 	w.checkLazy(st, last(st), r)
 }
 
+// Nothing is known of a log of which nothing was read but how far it reached: a sighting that is late does not make
+// another one of it, and a log that no longer reaches as far is another one.
+func TestALateSightingOfWhatNobodyRead(t *testing.T) {
+	w := newLazyWorld(t, 1)
+	w.topic.append(0, put(1, 2, 3)...)
+	early := w.request()
+	w.topic.append(0, put(4)...)
+	old := w.advance()
+	resp, err := w.Advance(t.Context(), early)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := resp.GetState(); st.GetStateEpoch() != old.GetStateEpoch() || last(st).GetId() != last(old).GetId() {
+		t.Fatalf("a late sighting changed the state: %v", st)
+	}
+	w.topic.logs[0] = w.topic.logs[0][:3]
+	if st := w.advance(); st.GetStateEpoch() == old.GetStateEpoch() {
+		t.Fatal("a log that was cut off is taken for the same")
+	}
+}
+
 // A reader of new files reads nothing old; a reader of old ones reads what lies between, once.
 func TestReadingWalksDownToTheFileAndNoFurther(t *testing.T) {
 	w := newLazyWorld(t, 1)
@@ -321,6 +342,32 @@ func TestLazyBecomesWhatEagerIs(t *testing.T) {
 		}
 		lazy.check(st, last(st))
 	}
+}
+
+// Positions count from a file's first row: when the walk reaches below what increments have published of a chunk, they
+// move, and the counts per 65 536 of them, from which a vector's length follows, with them.
+func TestCountsMoveWhenAChunkGrowsDownwards(t *testing.T) {
+	w := newLazyWorld(t, 1)
+	w.size(18, 14)
+	w.restart()
+	keys := make([]int, 70_000)
+	for i := range keys {
+		keys[i] = i
+	}
+	w.topic.append(0, put(keys...)...)
+	w.advance()
+	w.topic.append(0, put(keys[:1000]...)...)
+	w.advance()
+	w.topic.append(0, put(keys[:500]...)...)
+	st := w.advance()
+	w.checkLazy(st, last(st), rand.New(rand.NewPCG(7, 7)))
+	w.topic.append(0, put(1)...)
+	st = w.advance()
+	// 0 to 999 are superseded, 70 000 to 70 499, and 71 001 by the last one.
+	if e := w.entries(st, last(st))[0][0]; isRoom(e) || !slices.Equal(e.GetDeletes().GetContainerCardinalities(), []uint32{1000, 501}) {
+		t.Fatalf("entry %v", e)
+	}
+	w.check(st, last(st))
 }
 
 func describe(w *world, st *dedupv1.TableState) string {
