@@ -456,16 +456,43 @@ func TestPositionDeletesOlderThanTheirData(t *testing.T) {
 			}
 			old := draintest.File{Content: iceberg.EntryContentPosDeletes, Format: iceberg.ParquetFile, Path: w.Path("-pos.parquet"), Records: 1, Size: int64(len(body)), Seq: 1}
 			if alone {
-				old.Reference = a.Path
+				old.Lower, old.Upper = map[int][]byte{2147483546: []byte(a.Path)}, map[int][]byte{2147483546: []byte(a.Path)}
 			}
 			w.Lake.Put(old.Path, body)
 			w.Write("main", "delete", files{old, w.Equality([]int{id}, ids(0, 1), opts{})})
 			if v == 3 {
 				w.Upgrade()
 			}
+			before := w.Visible("main")
 			drained(t, w, 19)
+			cfg := config()
+			cfg.MergeFrom = 2
+			w.Write("main", "append", nil)
+			drainedWith(t, w, cfg, 19)
+			draintest.Same(t, "after both", w.Visible("main"), before)
 		}
 	})
+}
+
+// Position deletes beside a vector are ignored by readers, and are not taken into it by a merge.
+func TestPositionDeletesBesideAVector(t *testing.T) {
+	w := draintest.New(t, 3)
+	a := w.Data(ids(0, 10), opts{})
+	w.Write("main", "append", files{a})
+	w.Write("main", "delete", files{w.Equality([]int{id}, ids(0, 1), opts{})})
+	drained(t, w, 9)
+	body, err := draintest.PositionParquet([]draintest.Position{{Path: a.Path, Pos: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := draintest.File{Content: iceberg.EntryContentPosDeletes, Format: iceberg.ParquetFile, Path: w.Path("-pos.parquet"), Records: 1, Size: int64(len(body))}
+	w.Lake.Put(late.Path, body)
+	w.Write("main", "delete", files{late})
+	cfg := config()
+	cfg.MergeFrom = 2
+	if rep := drainedWith(t, w, cfg, 9); rep.DeleteFilesMerged != 1 || rep.DeleteFilesAdded != 0 {
+		t.Errorf("%+v", rep)
+	}
 }
 
 // Deletes that went with a rollback must not leave a trace.
