@@ -29,7 +29,7 @@ def value(v):
         return "date:" + v.isoformat()
     if isinstance(v, dict):
         return {k: value(x) for k, x in v.items()}
-    if hasattr(v, "asDict"):  # a Spark Row; it is a tuple too
+    if callable(getattr(v, "asDict", None)):  # a Spark Row; it is a tuple too, and so is Trino's, which has every attribute
         return value(v.asDict(recursive=True))
     if isinstance(v, (list, tuple)):
         return [value(x) for x in v]

@@ -25,8 +25,8 @@ var besideCommits = flag.Int("physical.commits", 1000, "that each writer beside 
 // besideTables are the tables that are written, compacted and drained at the same time.
 func besideTables() []map[string]any {
 	return []map[string]any{
-		{"table": "busy_v2", "version": 2, "partitioned": false, "rows": 20, "space": 500, "pause_ms": 150},
-		{"table": "busy_v3", "version": 3, "partitioned": true, "rows": 20, "space": 500, "pause_ms": 150},
+		{"table": "busy_v2", "version": 2, "partitioned": false, "rows": 20, "space": 500, "pause_ms": 400},
+		{"table": "busy_v3", "version": 3, "partitioned": true, "rows": 20, "space": 500, "pause_ms": 400},
 	}
 }
 
@@ -136,7 +136,7 @@ func (w *world) upsert(ctx context.Context, table map[string]any) (l liveRows) {
 func compact(table string) []harness.Query {
 	const statement = `CALL %s.system.rewrite_data_files(table => '%s.%s', options => map('min-input-files', '2', 'delete-file-threshold', '1', 'use-starting-sequence-number', '%t'))`
 	var queries []harness.Query
-	for i := range 8 {
+	for i := range 4 {
 		queries = append(queries, harness.Query{ID: fmt.Sprint(table, i), SQL: fmt.Sprintf(statement, cat, namespace, table, i%2 == 0)})
 	}
 	return queries
@@ -157,6 +157,11 @@ func (w *world) drainUntil(ctx context.Context, table string, seed uint64, count
 	r := rand.New(rand.NewPCG(seed, 1))
 	var failed []error
 	for ctx.Err() == nil {
+		// A daemon's pace: drains without a pause would let the slower compactor never commit.
+		select {
+		case <-time.After(time.Duration(200+r.IntN(600)) * time.Millisecond):
+		case <-ctx.Done():
+		}
 		kill := r.IntN(3) == 0
 		out, errs, err := w.drainOnce(table, kill, time.Duration(r.IntN(700))*time.Millisecond)
 		var report struct {

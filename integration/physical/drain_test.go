@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/frazil-io/frazil/integration/harness"
@@ -88,6 +89,11 @@ func (w *world) checkDrain(t *testing.T, tables []table, histories []shape, befo
 			}
 		})
 	}
+}
+
+// holdsAvro tells whether a table may have files in Avro.
+func holdsAvro(histories []shape, name string) bool {
+	return slices.ContainsFunc(histories, func(s shape) bool { return s.Name == name && slices.Contains(s.Formats, "avro") })
 }
 
 // drainAll drains the tables and answers those that could be.
