@@ -85,7 +85,14 @@ func (w *world) checkDrain(t *testing.T, tables []table, histories []shape, befo
 				after = w.ask(t, engine, all(names))
 			}
 			for _, name := range names {
-				t.Run(name, func(t *testing.T) { same(t, engine, spark[name+"@2"], after[name]) })
+				t.Run(name, func(t *testing.T) {
+					a := after[name]
+					if !holdsAvro(histories, name) || engine != harness.PyIceberg && engine != harness.DuckDB {
+						same(t, engine, spark[name+"@2"], a)
+					} else if !strings.Contains(a.Error, "AVRO") {
+						t.Errorf("%s is known not to read Avro, and answers %d rows, %s", engine, len(a.Rows), a.Error)
+					}
+				})
 			}
 		})
 	}
