@@ -589,6 +589,24 @@ func TestTheIndexReadsOnlyWhatWasAdded(t *testing.T) {
 	})
 }
 
+// A data file gets into the index whole, also the row groups that the first delete cannot touch.
+func TestTheIndexHasRowsThatLimitsRuledOut(t *testing.T) {
+	versions(t, func(t *testing.T, v int) {
+		w := draintest.New(t, v)
+		cfg := config()
+		cfg.Index = openIndex(&failing{T: t}, t.TempDir())
+		defer cfg.Index.Close()
+		w.Write("main", "append", files{w.Data(ids(0, 100), opts{PerGroup: 10})})
+		for i, key := range []int64{5, 95, 45} {
+			w.Write("main", "delete", files{w.Equality([]int{id}, ids(key, key+1), opts{})})
+			rep := drainedWith(t, w, cfg, 99-i)
+			if want := []int64{100, 10, 10}[i]; rep.RowsScanned != want {
+				t.Errorf("delete %d: %d rows were read", key, rep.RowsScanned)
+			}
+		}
+	})
+}
+
 // An index that is gone, of another version, or behind, costs reading and no row.
 func TestAnIndexThatIsLost(t *testing.T) {
 	w := draintest.New(t, 3)
