@@ -597,7 +597,7 @@ func TestTheIndexHasRowsThatLimitsRuledOut(t *testing.T) {
 		cfg.Index = openIndex(&failing{T: t}, t.TempDir())
 		defer cfg.Index.Close()
 		w.Write("main", "append", files{w.Data(ids(0, 100), opts{PerGroup: 10})})
-		for i, key := range []int64{5, 95, 45} {
+		for i, key := range []int64{5, 90, 45} {
 			w.Write("main", "delete", files{w.Equality([]int{id}, ids(key, key+1), opts{})})
 			rep := drainedWith(t, w, cfg, 99-i)
 			if want := []int64{100, 10, 10}[i]; rep.RowsScanned != want {
