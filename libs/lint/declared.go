@@ -175,6 +175,9 @@ func (r *run) summary(s *icebergscan.Snapshot) {
 			continue
 		}
 		got, err := strconv.ParseInt(text, 10, 64)
+		if c.key == "total-files-size" && got == a.content {
+			continue
+		}
 		if err != nil || got != c.want {
 			r.found.add("summary-lies", Warning, nil, fmt.Sprintf("the snapshot summary says %s = %s, the manifests say %d", c.key, text, c.want), "")
 		}

@@ -96,6 +96,9 @@ func (s *sample) add(path string, limit int) {
 
 type totals struct {
 	dataFiles, records, deleteFiles, positions, keys, size int64
+	// content is size with deletion vectors alone instead of the Puffin files that they lie in, as Iceberg Java counts
+	// (SnapshotSummary, ScanTaskUtil.contentSizeInBytes).
+	content int64
 }
 
 // target is a data file that deletes name.
@@ -128,6 +131,10 @@ type looseDelete struct {
 func (r *run) deleteFile(e *icebergscan.Entry) error {
 	r.actual.deleteFiles++
 	r.actual.size += e.SizeBytes
+	r.actual.content += e.SizeBytes
+	if e.DeletionVector() && e.ContentSize >= 0 {
+		r.actual.content += e.ContentSize - e.SizeBytes
+	}
 	r.specs[e.SpecID] = true
 	path := string(e.Path)
 	if e.Records == 0 {
@@ -270,6 +277,7 @@ func (r *run) dataFile(e *icebergscan.Entry) {
 	r.actual.dataFiles++
 	r.actual.records += e.Records
 	r.actual.size += e.SizeBytes
+	r.actual.content += e.SizeBytes
 	r.specs[e.SpecID] = true
 	if spec, err := r.table.Spec(e.SpecID); err == nil && !spec.Unpartitioned() {
 		r.partitioned = true

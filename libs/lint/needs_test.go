@@ -83,3 +83,18 @@ func TestEqualityDeletesThatDuckDBGetsWrong(t *testing.T) {
 		})
 	}
 }
+
+// Iceberg Java counts a deletion vector by its own length in total-files-size, others count the file that it lies in.
+func TestBothSumsOfFileSizesAreHonest(t *testing.T) {
+	for total, want := range map[string][]string{
+		"1050": nil, // data 1000, vector 50
+		"2000": nil, // data 1000, Puffin file 1000
+		"1051": {"warning summary-lies  [] 0"},
+	} {
+		tb := table(t, 3)
+		commit(tb, data("a"))
+		tb.Commit("delete", map[string]string{"total-files-size": total}, []scantest.File{vector("v", "a")})
+		found, _ := run(t, tb, config(t))
+		expect(t, found, want...)
+	}
+}
