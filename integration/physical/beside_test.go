@@ -20,7 +20,7 @@ import (
 	"github.com/frazil-io/frazil/integration/harness"
 )
 
-var besideCommits = flag.Int("physical.commits", 1000, "that each writer beside the drain makes at most; it ends when the compactions have")
+var besideCommits = flag.Int("physical.commits", 120, "that each writer beside the drain makes at most; it ends when the compactions have")
 
 // besideTables are the tables that are written, compacted and drained at the same time.
 func besideTables() []map[string]any {
@@ -134,9 +134,9 @@ func (w *world) upsert(ctx context.Context, table map[string]any) (l liveRows) {
 // compact are the statements of Spark's compaction of one table: with and without the sequence number that the
 // rewritten files had.
 func compact(table string) []harness.Query {
-	const statement = `CALL %s.system.rewrite_data_files(table => '%s.%s', options => map('min-input-files', '2', 'delete-file-threshold', '1', 'use-starting-sequence-number', '%t'))`
+	const statement = `CALL %s.system.rewrite_data_files(table => '%s.%s', options => map('min-input-files', '2', 'delete-file-threshold', '1', 'max-concurrent-file-group-rewrites', '2', 'use-starting-sequence-number', '%t'))`
 	var queries []harness.Query
-	for i := range 4 {
+	for i := range 2 {
 		queries = append(queries, harness.Query{ID: fmt.Sprint(table, i), SQL: fmt.Sprintf(statement, cat, namespace, table, i%2 == 0)})
 	}
 	return queries

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +24,7 @@ func TestTheExamplesOfTheDocuments(t *testing.T) {
 		if m[2] != "" {
 			args = strings.Split(m[2], ", ")
 		}
-		if _, err := parse(args, command.Streams{}); err != nil {
+		if _, err := parse(args, command.Streams{Out: io.Discard, Err: io.Discard}); err != nil {
 			t.Errorf("probe %q: %v", args, err)
 		}
 	}
