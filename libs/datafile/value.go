@@ -204,10 +204,10 @@ func defaultDecimal(to []byte, s string, bad func(error) ([]byte, error)) ([]byt
 }
 
 func defaultBytes(typ, s string) ([]byte, error) {
-	switch {
-	case typ == "string":
+	switch typ {
+	case "string":
 		return []byte(s), nil
-	case typ == "uuid":
+	case "uuid":
 		return hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	}
 	return hex.DecodeString(s)

@@ -68,9 +68,9 @@ func (f *failing) note() string {
 	}
 	return fmt.Sprintf("seed %d, %v\n", f.seed, f.w.Log)
 }
-func (f *failing) Fatal(args ...any) { f.T.Helper(); f.T.Fatal(append([]any{f.note()}, args...)...) }
+func (f *failing) Fatal(args ...any) { f.Helper(); f.T.Fatal(append([]any{f.note()}, args...)...) }
 func (f *failing) Fatalf(s string, args ...any) {
-	f.T.Helper()
+	f.Helper()
 	f.T.Fatalf(f.note()+s, args...)
 }
 

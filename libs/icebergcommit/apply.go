@@ -23,7 +23,7 @@ func (c *Commit) Requirements() []any {
 	}
 }
 
-// Updates: see Requirements. Errors: fault.ErrCorrupt.
+// Updates are what the catalog does, see Requirements. Errors: fault.ErrCorrupt.
 func (c *Commit) Updates() ([]any, error) {
 	ref := map[string]any{}
 	if err := json.Unmarshal(c.Ref, &ref); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +161,7 @@ func newSnapshotID(t *icebergscan.Table) (int64, error) {
 			return 0, fmt.Errorf("random number: %w", err)
 		}
 		id := int64(binary.BigEndian.Uint64(b[:]) >> 1)
-		if _, err := t.Snapshot(id); id > 0 && err != nil {
+		if id > 0 && !slices.ContainsFunc(t.Snapshots, func(s icebergscan.Snapshot) bool { return s.ID == id }) {
 			return id, nil
 		}
 	}

@@ -31,7 +31,7 @@ func ReadVector(blob []byte) (*roaring.Bitmap, error) {
 	in := bytes.NewReader(body[4+8:])
 	for ; groups > 0; groups-- {
 		var key [4]byte
-		if n, _ := in.Read(key[:]); n != len(key) { //nolint:errcheck // the count says it
+		if n, _ := in.Read(key[:]); n != len(key) { // the count says it
 			return nil, fmt.Errorf("deletion vector cut short: %w", fault.ErrCorrupt)
 		}
 		set := roaring.New()

@@ -32,20 +32,25 @@ func forecastText(name string, p *drain.Forecast) string {
 		return b.String()
 	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "equality deletes\t%s files, %s keys, %sB\n", n(p.EqualityDeleteFiles), n(p.DeleteKeys), n(p.EqualityDeleteBytes))
+	line(w, "equality deletes\t%s files, %s keys, %sB\n", n(p.EqualityDeleteFiles), n(p.DeleteKeys), n(p.EqualityDeleteBytes))
 	for _, names := range p.KeyColumns {
-		fmt.Fprintf(w, "\ton %s\n", strings.Join(names, ", "))
+		line(w, "\ton %s\n", strings.Join(names, ", "))
 	}
 	if len(p.Refused) == 0 {
-		fmt.Fprintf(w, "to read\tthe key columns of %s data files, %s rows (the files have %sB), %s\n", n(p.DataFiles), n(p.Rows), n(p.DataBytes), times(p.Passes))
-		fmt.Fprintf(w, "to write\t%s, in %s\n", kind(p.FormatVersion), commits(p.Batches))
-		fmt.Fprintf(w, "gain\t%s probe units, %s after pruning by key bounds\n", n(p.ProbeUnits), n(p.ProbeUnitsPruned))
+		line(w, "to read\tthe key columns of %s data files, %s rows (the files have %sB), %s\n", n(p.DataFiles), n(p.Rows), n(p.DataBytes), times(p.Passes))
+		line(w, "to write\t%s, in %s\n", kind(p.FormatVersion), commits(p.Batches))
+		line(w, "gain\t%s probe units, %s after pruning by key bounds\n", n(p.ProbeUnits), n(p.ProbeUnitsPruned))
 	}
 	w.Flush() //nolint:errcheck // into memory
 	for _, r := range p.Refused {
 		fmt.Fprintf(&b, "\nrefused: %s\n", r)
 	}
 	return b.String()
+}
+
+// line writes a line of a table into memory.
+func line(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, format, args...) //nolint:errcheck // into memory
 }
 
 func times(n int) string {
@@ -71,14 +76,14 @@ func resultText(r *Result) string {
 	fmt.Fprintf(&b, "%s, %s: %s equality delete files with %s keys drained in %s, %s\n\n", r.Table, r.Branch, n(r.EqualityDeleteFiles), n(r.DeleteKeys),
 		commits(len(r.Snapshots)), r.Took.Round(10*time.Millisecond))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "read\t%s rows of %s data files, %sB\n", n(r.RowsScanned), n(r.DataFilesScanned), n(r.BytesRead))
+	line(w, "read\t%s rows of %s data files, %sB\n", n(r.RowsScanned), n(r.DataFilesScanned), n(r.BytesRead))
 	if r.DataFilesIndexed+r.DataFilesForgotten > 0 {
-		fmt.Fprintf(w, "index\t%s data files read into it, %s forgotten\n", n(r.DataFilesIndexed), n(r.DataFilesForgotten))
+		line(w, "index\t%s data files read into it, %s forgotten\n", n(r.DataFilesIndexed), n(r.DataFilesForgotten))
 	}
-	fmt.Fprintf(w, "written\t%s %s, %sB, in place of %s; they delete %s rows or more\n", n(r.DeleteFilesAdded), kind(r.FormatVersion), n(r.BytesWritten), n(r.DeleteFilesMerged), n(r.Positions))
-	fmt.Fprintf(w, "gain\t%s probe units, %s after pruning by key bounds\n", n(r.ProbeUnits), n(r.ProbeUnitsPruned))
+	line(w, "written\t%s %s, %sB, in place of %s; they delete %s rows or more\n", n(r.DeleteFilesAdded), kind(r.FormatVersion), n(r.BytesWritten), n(r.DeleteFilesMerged), n(r.Positions))
+	line(w, "gain\t%s probe units, %s after pruning by key bounds\n", n(r.ProbeUnits), n(r.ProbeUnitsPruned))
 	if r.Conflicts > 0 {
-		fmt.Fprintf(w, "conflicts\t%d commits were lost to other writers and made again, %d from the beginning\n", r.Conflicts, r.Replans)
+		line(w, "conflicts\t%d commits were lost to other writers and made again, %d from the beginning\n", r.Conflicts, r.Replans)
 	}
 	w.Flush() //nolint:errcheck // into memory
 	if r.Forwarded != 0 {

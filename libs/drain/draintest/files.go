@@ -160,7 +160,7 @@ func Parquet(era int, columns []int, rows []Row, perGroup int) ([]byte, error) {
 			switch {
 			case !ok || v == nil:
 				level := 0
-				if id == Inner && row[ID].(int64)%2 == 0 { // null in a struct that is there
+				if n, _ := row[ID].(int64); id == Inner && n%2 == 0 { // null in a struct that is there
 					level = 1
 				}
 				r[i] = parquet.NullValue().Level(0, level, i)
@@ -320,11 +320,14 @@ func bound(era, id int, v any) []byte {
 func less(a, b any) bool {
 	switch x := a.(type) {
 	case int64:
-		return x < b.(int64)
+		y, ok := b.(int64)
+		return ok && x < y
 	case float64:
-		return x < b.(float64)
+		y, ok := b.(float64)
+		return ok && x < y
 	case string:
-		return x < b.(string)
+		y, ok := b.(string)
+		return ok && x < y
 	}
 	return false
 }

@@ -121,7 +121,7 @@ func (x *Writer) dataFiles() []File {
 			rows = append(rows, x.row(p, bucket))
 		}
 		if x.R.IntN(2) == 0 {
-			sort.SliceStable(rows, func(i, j int) bool { return rows[i][ID].(int64) < rows[j][ID].(int64) })
+			sort.SliceStable(rows, func(i, j int) bool { return less(rows[i][ID], rows[j][ID]) })
 		}
 		out = append(out, x.W.Data(rows, x.options(tuple)))
 	}

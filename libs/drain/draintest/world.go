@@ -3,12 +3,10 @@ package draintest
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/apache/iceberg-go"
@@ -120,6 +118,17 @@ func (w *World) edit(change func(map[string]any)) {
 	w.save(m)
 }
 
+// object and list answer what is under a key of a JSON object; nil if it is something else.
+func object(m map[string]any, key string) map[string]any {
+	o, _ := m[key].(map[string]any)
+	return o
+}
+
+func list(m map[string]any, key string) []any {
+	l, _ := m[key].([]any)
+	return l
+}
+
 // Metadata answers the metadata JSON of now and its location.
 func (w *World) Metadata() ([]byte, string) {
 	w.mu.Lock()
@@ -131,7 +140,7 @@ func (w *World) Metadata() ([]byte, string) {
 func (w *World) SetProperty(key, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.edit(func(m map[string]any) { m["properties"].(map[string]any)[key] = value })
+	w.edit(func(m map[string]any) { object(m, "properties")[key] = value })
 }
 
 // NextEra evolves the schema: promoted types, a renamed, a dropped and an added column.
@@ -140,7 +149,7 @@ func (w *World) NextEra() {
 	defer w.mu.Unlock()
 	w.Era = 1
 	w.edit(func(m map[string]any) {
-		m["schemas"], m["current-schema-id"] = append(m["schemas"].([]any), Schema(1, w.Version)), 1
+		m["schemas"], m["current-schema-id"] = append(list(m, "schemas"), Schema(1, w.Version)), 1
 	})
 }
 
@@ -157,8 +166,8 @@ func (w *World) Branch(name, of string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.edit(func(m map[string]any) {
-		refs := m["refs"].(map[string]any)
-		refs[name] = maps.Clone(refs[of].(map[string]any))
+		refs := object(m, "refs")
+		refs[name] = maps.Clone(object(refs, of))
 	})
 }
 
@@ -211,90 +220,6 @@ func (w *World) apply(t *drain.Table, c *icebergcommit.Commit) error {
 	return nil
 }
 
-// Live is a live entry as iceberg-go reads it.
-type Live struct {
-	iceberg.DataFile
-	Seq int64
-}
-
-// Live answers the live files of a branch.
-func (w *World) Live(branch string) []Live {
-	var out []Live
-	for _, m := range w.manifests(branch) {
-		entries, err := iceberg.ReadManifest(m, bytes.NewReader(w.Lake.Get(m.FilePath())), false)
-		if err != nil {
-			w.tb.Fatalf("manifest %s: %v", m.FilePath(), err)
-		}
-		w.check(m, entries)
-		for _, e := range entries {
-			if e.Status() != iceberg.EntryStatusDELETED {
-				out = append(out, Live{e.DataFile(), e.SequenceNum()})
-			}
-		}
-	}
-	return out
-}
-
-// check holds what the manifest list says of a manifest against its entries.
-func (w *World) check(m iceberg.ManifestFile, entries []iceberg.ManifestEntry) {
-	var files, rows [3]int64
-	for _, e := range entries {
-		files[e.Status()]++
-		rows[e.Status()] += e.DataFile().Count()
-		if e.Status() != iceberg.EntryStatusDELETED && e.SequenceNum() < m.MinSequenceNum() || e.SequenceNum() > m.SequenceNum() {
-			w.tb.Fatalf("%s has sequence number %d, its manifest those from %d to %d", e.DataFile().FilePath(), e.SequenceNum(), m.MinSequenceNum(), m.SequenceNum())
-		}
-		if e.DataFile().SpecID() != m.PartitionSpecID() {
-			w.tb.Fatalf("%s has spec %d in a manifest of %d", e.DataFile().FilePath(), e.DataFile().SpecID(), m.PartitionSpecID())
-		}
-	}
-	stated := [3]int64{int64(m.ExistingDataFiles()), int64(m.AddedDataFiles()), int64(m.DeletedDataFiles())}
-	if files != stated || rows != [3]int64{m.ExistingRows(), m.AddedRows(), m.DeletedRows()} {
-		w.tb.Fatalf("%s has files %v with rows %v, and states %v, %v", m.FilePath(), files, rows, stated, [3]int64{m.ExistingRows(), m.AddedRows(), m.DeletedRows()})
-	}
-	if int64(len(w.Lake.Get(m.FilePath()))) != m.Length() {
-		w.tb.Fatalf("%s has %d bytes and states %d", m.FilePath(), len(w.Lake.Get(m.FilePath())), m.Length())
-	}
-	if sums := m.Partitions(); len(sums) > 0 && len(sums) != Specs()[m.PartitionSpecID()].NumFields() {
-		w.tb.Fatalf("%s has %d partition summaries", m.FilePath(), len(sums))
-	}
-	for i, s := range m.Partitions() {
-		for _, e := range entries {
-			id := Specs()[m.PartitionSpecID()].Field(i).FieldID
-			switch v := e.DataFile().Partition()[id].(type) {
-			case nil:
-				if !s.ContainsNull {
-					w.tb.Fatalf("%s is of a null partition that its summary does not have", e.DataFile().FilePath())
-				}
-			case string:
-				if s.LowerBound == nil || s.UpperBound == nil || v < string(*s.LowerBound) || v > string(*s.UpperBound) {
-					w.tb.Fatalf("%s is outside the summary of its manifest", e.DataFile().FilePath())
-				}
-			case int32:
-				b := binary.LittleEndian.AppendUint32(nil, uint32(v))
-				if s.LowerBound == nil || s.UpperBound == nil || bytes.Compare(b, *s.LowerBound) < 0 || bytes.Compare(b, *s.UpperBound) > 0 { // small numbers
-					w.tb.Fatalf("%s is outside the summary of its manifest", e.DataFile().FilePath())
-				}
-			}
-		}
-	}
-}
-
-func (w *World) manifests(branch string) []iceberg.ManifestFile {
-	s, err := w.Table().Head(branch)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	if s == nil {
-		return nil
-	}
-	out, err := iceberg.ReadManifestList(bytes.NewReader(w.Lake.Get(s.ManifestList)))
-	if err != nil {
-		w.tb.Fatalf("manifest list %s: %v", s.ManifestList, err)
-	}
-	return out
-}
-
 // Write commits as another writer does: files are added, and those of the removed paths go.
 func (w *World) Write(branch, operation string, add []File, remove ...string) {
 	w.tb.Helper()
@@ -311,11 +236,11 @@ func (w *World) Write(branch, operation string, add []File, remove ...string) {
 		"summary": map[string]string{"operation": operation}}
 	if s, err := t.Head(branch); err == nil && s != nil {
 		parent, snapshot["parent-snapshot-id"] = &s.ID, s.ID
-		list, err := iceberg.ReadManifestList(bytes.NewReader(w.Lake.Get(s.ManifestList)))
+		lines, err := iceberg.ReadManifestList(bytes.NewReader(w.Lake.Get(s.ManifestList)))
 		if err != nil {
 			w.tb.Fatal(err)
 		}
-		for _, m := range list {
+		for _, m := range lines {
 			c.carry(m)
 		}
 	}
@@ -329,21 +254,21 @@ func (w *World) Write(branch, operation string, add []File, remove ...string) {
 	w.Lake.Put(at, buf.Bytes())
 	w.edit(func(m map[string]any) {
 		if w.Version >= 3 {
-			list, err := iceberg.ReadManifestList(bytes.NewReader(buf.Bytes()))
+			lines, err := iceberg.ReadManifestList(bytes.NewReader(buf.Bytes()))
 			if err != nil {
 				w.tb.Fatal(err)
 			}
 			next := t.NextRowID
-			for _, f := range list {
+			for _, f := range lines {
 				if r := f.FirstRowID(); r != nil {
 					next = max(next, *r+f.AddedRows()+f.ExistingRows())
 				}
 			}
 			snapshot["first-row-id"], snapshot["added-rows"], m["next-row-id"] = t.NextRowID, next-t.NextRowID, next
 		}
-		m["snapshots"] = append(m["snapshots"].([]any), snapshot)
+		m["snapshots"] = append(list(m, "snapshots"), snapshot)
 		m["last-sequence-number"], m["last-updated-ms"] = seq, t.LastUpdatedMs+1000
-		m["refs"].(map[string]any)[branch] = map[string]any{"snapshot-id": id, "type": "branch"}
+		object(m, "refs")[branch] = map[string]any{"snapshot-id": id, "type": "branch"}
 		if branch == icebergscan.MainBranch {
 			m["current-snapshot-id"] = id
 		}
@@ -469,108 +394,4 @@ func (c *commit) dataFile(f File) iceberg.DataFile {
 		b.ContentOffset(f.Offset).ContentSizeInBytes(f.Bytes)
 	}
 	return b.Build()
-}
-
-// Path answers a new location for a file.
-func (w *World) Path(suffix string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.n++
-	return fmt.Sprintf("%s/data/f%05d%s", w.location, w.n, suffix)
-}
-
-// Options of a file.
-type Options struct {
-	Spec      int
-	Partition map[int]any
-	Seq       int64
-	Avro      bool
-	// PerGroup is how many rows a row group has; 0 = all.
-	PerGroup int
-	// NoStats leaves bounds and counts out.
-	NoStats bool
-}
-
-// Data makes a data file of the present era.
-func (w *World) Data(rows []Row, o Options) File {
-	f := w.file(rows, Columns(w.Era), o)
-	for _, r := range rows {
-		if w.Era == 0 && w.Version >= 3 && r[Note] == nil {
-			r[Note] = NoteDefault // what readers see once the column is there
-		}
-	}
-	return f
-}
-
-// Equality makes an equality delete of the present era.
-func (w *World) Equality(keys []int, rows []Row, o Options) File {
-	columns := slices.Clone(keys)
-	if !slices.Contains(columns, ID) && len(rows) > 0 && len(rows)%2 == 0 {
-		columns = append(columns, ID) // columns beside the key ones are legal
-	}
-	f := w.file(rows, columns, o)
-	f.Content, f.Keys = iceberg.EntryContentEqDeletes, keys
-	return f
-}
-
-func (w *World) file(rows []Row, columns []int, o Options) File {
-	w.tb.Helper()
-	f := File{Format: iceberg.ParquetFile, Spec: o.Spec, Partition: o.Partition, Seq: o.Seq, Records: int64(len(rows))}
-	var body []byte
-	var err error
-	if o.Avro {
-		f.Format = iceberg.AvroFile
-		body, err = Avro(w.Era, columns, rows)
-	} else {
-		if o.PerGroup == 0 {
-			o.PerGroup = 1 << 20
-		}
-		body, err = Parquet(w.Era, columns, rows, o.PerGroup)
-	}
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	f.Path = w.Path("." + strings.ToLower(string(f.Format)))
-	f.Size = int64(len(body))
-	w.Lake.Put(f.Path, body)
-	w.mu.Lock()
-	w.Rows[f.Path] = rows
-	w.mu.Unlock()
-	if !o.NoStats {
-		w.stats(&f, rows, columns)
-	}
-	return f
-}
-
-func (w *World) stats(f *File, rows []Row, columns []int) {
-	f.Lower, f.Upper, f.Values, f.Nulls = map[int][]byte{}, map[int][]byte{}, map[int]int64{}, map[int]int64{}
-	for _, id := range columns {
-		var lower, upper any
-		for _, r := range rows {
-			f.Values[id]++
-			v := r[id]
-			if id == Note && w.Era == 0 {
-				continue
-			}
-			switch {
-			case v == nil:
-				f.Nulls[id]++
-				continue
-			case v != v: // NaN is in no bound
-				continue
-			}
-			if lower == nil || less(v, lower) {
-				lower = v
-			}
-			if upper == nil || less(upper, v) {
-				upper = v
-			}
-		}
-		if _, ok := f.Nulls[id]; !ok {
-			f.Nulls[id] = 0
-		}
-		if lower != nil {
-			f.Lower[id], f.Upper[id] = bound(w.Era, id, lower), bound(w.Era, id, upper)
-		}
-	}
 }
