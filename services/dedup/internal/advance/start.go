@@ -53,16 +53,21 @@ func (p *Planner) Note(ctx context.Context, s *Spec, start kafkapos.Offset) erro
 }
 
 // Verify reads the end of the published part again. false: it is not the log that was published, or no longer
-// reaches as far: it was truncated, or is another one. A log of which nothing near the end can be read any more,
-// because retention took it, is taken for the same.
+// reaches as far: it was truncated, or is another one. An end below the published one proves nothing alone: another
+// replica has looked later. A log of which nothing near the end can be read any more, because retention took it, is
+// taken for the same, and so is one of which nothing was read yet, as long as it reaches as far.
 func (p *Planner) Verify(ctx context.Context, s *Spec, h *state.Head, end kafkapos.Offset) (same bool, err error) {
-	if h.Tail.From < 0 {
-		return end >= h.End, nil
-	}
-	if h.Tail.From < max(s.LogStart, h.LogStart) {
+	unread := h.Tail.From < 0
+	if unread && end >= h.End {
 		return true, nil
 	}
 	rng := kafkapos.Range{Start: h.Tail.From, End: h.End}
+	if unread {
+		rng.Start = h.End - 1
+	}
+	if rng.Start < max(s.LogStart, h.LogStart) {
+		return true, nil
+	}
 	res, err := p.read(ctx, s, scan.Request{Range: rng, Skip: true})
 	switch {
 	case errors.Is(err, fault.ErrRetired) && end < h.End:
@@ -70,7 +75,7 @@ func (p *Planner) Verify(ctx context.Context, s *Spec, h *state.Head, end kafkap
 	case err != nil: // also Retired: retention moves on while we look
 		return false, fmt.Errorf("read the end of partition %d again: %w", s.Log.Partition, err)
 	}
-	return res.Tail == h.Tail, nil
+	return unread || res.Tail == h.Tail, nil
 }
 
 // Complete records the row groups of a chunk's file that are not recorded: those that a new start cuts anew, or
