@@ -100,7 +100,7 @@ func TestLintFindsNothingAfterwards(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		w := draintest.NewAt(t, version, "file://"+filepath.Join(t.TempDir(), "db", "t"))
-		x := &draintest.Writer{R: rand.New(rand.NewPCG(seed, 6)), W: w, Branch: "main", Kinds: []string{"upsert", "append", "spec", "compact"}}
+		x := &draintest.Writer{R: rand.New(rand.NewPCG(seed, 6)), W: w, Branch: "main", Kinds: []string{"upsert", "append", "spec", "compact"}, ParquetOnly: true}
 		for range 12 {
 			x.Step()
 		}
@@ -111,7 +111,7 @@ func TestLintFindsNothingAfterwards(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		readers := "spark,trino,pyiceberg,snowflake"
+		readers := "spark,trino,pyiceberg,duckdb,snowflake"
 		var out, errs strings.Builder
 		err := lint.Command().Run(t.Context(), []string{"db.t", "--catalog-uri", uri, "--readers", readers, "--open-deletes", "--strict", "--allow-preview"}, command.Streams{Out: &out, Err: &errs})
 		if err != nil {

@@ -21,6 +21,8 @@ type Writer struct {
 	spec   int
 	// Kinds limits what Step does; nil = everything.
 	Kinds []string
+	// ParquetOnly leaves Avro out.
+	ParquetOnly bool
 	// Log is what was done.
 	Log []string
 }
@@ -105,7 +107,7 @@ func (x *Writer) partition() (map[int]any, any, int64) {
 }
 
 func (x *Writer) options(tuple map[int]any) Options {
-	return Options{Spec: x.spec, Partition: tuple, Avro: x.R.IntN(4) == 0, PerGroup: pick(x.R, 0, 3, 7), NoStats: x.R.IntN(4) == 0}
+	return Options{Spec: x.spec, Partition: tuple, Avro: x.R.IntN(4) == 0 && !x.ParquetOnly, PerGroup: pick(x.R, 0, 3, 7), NoStats: x.R.IntN(4) == 0}
 }
 
 func (x *Writer) dataFiles() []File {
