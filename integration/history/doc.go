@@ -19,9 +19,7 @@
 //     between the load and the read. One that goes on being listed must be readable within some loads.
 //   - 400 for a tag on a snapshot that is not listed.
 //   - What another replica has set or dropped is known once the ends have moved.
-//   - A new state epoch only after the topic was created anew or the state was rolled back; of a lazy table also when a
-//     replica that looked at Kafka before another did takes that for a log that was cut off: nothing near the end was
-//     read that would tell. Its snapshots and tags are gone then.
+//   - A new state epoch only after the topic was created anew or the state was rolled back.
 //
 // Everything else fails the program.
 package history

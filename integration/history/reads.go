@@ -133,10 +133,7 @@ func (w *world) load(dialect string, i int) error {
 func (w *world) remember(t *readback.Table, c *cut, i int) error {
 	at := t.Metadata.Location
 	if w.location != "" && at != w.location && len(w.unsettled) == 0 {
-		if !w.lazy {
-			return fail("state epoch replaced", "the table lies at %s, was at %s, and nothing was lost", at, w.location)
-		}
-		w.atRisk()
+		return fail("state epoch replaced", "the table lies at %s, was at %s, and nothing was lost", at, w.location)
 	}
 	w.location, w.locations[at] = at, true
 	delete(w.unsettled, i)

@@ -80,7 +80,6 @@ type world struct {
 	cuts       []*cut
 	tags       map[string]*cut
 	held       []held
-	lazy       bool
 	grown      bool // partitions were added
 	images     []any
 	retention  time.Duration
@@ -101,7 +100,6 @@ func run(ctx context.Context, p Program, open Opener, r *Report) (failed *Failur
 	defer remove()
 	w := &world{
 		Report: r, ctx: ctx, partitions: max(1, p.Setting("partitions")), keys: max(1, p.Setting("keys")),
-		lazy:   p.Text("plan") == "lazy",
 		margin: 1 << p.Setting("block"), retention: time.Duration(p.Setting("retention")) * time.Millisecond,
 		unsettled: map[int]bool{}, locations: map[string]bool{}, former: map[string]bool{},
 	}
