@@ -17,12 +17,16 @@ import (
 
 // gate holds a scan of a walk until it is opened.
 type gate struct {
-	reached, open chan struct{}
+	reached chan struct{}
+	open    func()
 }
 
-// hold makes the first scan below off wait.
+// hold makes the first scan below off wait, at the longest until the test ends. A walk reads ahead: what lies above off
+// may be unpublished yet when the gate is reached.
 func (w *world) hold(off kafkapos.Offset) gate {
-	g := gate{make(chan struct{}), make(chan struct{})}
+	opened := make(chan struct{})
+	g := gate{make(chan struct{}), sync.OnceFunc(func() { close(opened) })}
+	w.t.Cleanup(g.open)
 	var once sync.Once
 	inner := w.topic.scan
 	w.topic.scan = func(rng kafkapos.Range) {
@@ -32,7 +36,7 @@ func (w *world) hold(off kafkapos.Offset) gate {
 		if rng.Start < off && !rng.Empty() {
 			once.Do(func() {
 				close(g.reached)
-				<-g.open
+				<-opened
 			})
 		}
 	}
@@ -84,7 +88,7 @@ func TestReadersShareAWalk(t *testing.T) {
 	for range 20 {
 		go func() { results <- w.get(t.Context(), list[0]) }() // joins it
 	}
-	close(g.open)
+	g.open()
 	for range 20 {
 		if err := <-results; err != nil {
 			t.Fatal(err)
@@ -114,7 +118,7 @@ func TestWaitingReadersAreBounded(t *testing.T) {
 	for range 7 {
 		wantKind(t, <-results, fault.ErrUnavailable)
 	}
-	close(g.open)
+	g.open()
 	for range 3 {
 		if err := <-results; err != nil {
 			t.Fatal(err)
@@ -249,8 +253,12 @@ func TestProgressOfWalks(t *testing.T) {
 	st := w.advance()
 	g := w.hold(16)
 	done := make(chan error, 1)
-	go func() { done <- w.get(t.Context(), w.entries(st, last(st))[0][0]) }()
+	files := w.entries(st, last(st))[0]
+	go func() { done <- w.get(t.Context(), files[0]) }()
 	<-g.reached
+	if err := w.get(t.Context(), files[1]); err != nil { // served when the walk has passed it
+		t.Fatal(err)
+	}
 	p, err := w.GetProgress(t.Context(), id)
 	if err != nil || p.GetPlan() != PlanLazy || p.GetPartitions() != 2 || len(p.GetWalks()) != 2 {
 		t.Fatalf("%v, %v", p, err)
@@ -261,7 +269,7 @@ func TestProgressOfWalks(t *testing.T) {
 	if x := p.GetWalks()[1]; x.GetFrontier() != 1 || x.GetWanted() != 1 {
 		t.Fatalf("walk %v that nobody waits for", x)
 	}
-	close(g.open)
+	g.open()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
