@@ -43,7 +43,7 @@ func StartLake(t testing.TB) *Lake {
 	cmd := java("java", "384m", "-cp", filepath.Join(libs, "*"), "org.apache.iceberg.rest.RESTCatalogServer")
 	// The fixture reads properties from its environment: __ stands for -, _ for a dot.
 	cmd.Env = append(os.Environ(), "AWS_REGION="+lakeRegion, "AWS_ACCESS_KEY_ID="+lakeKey, "AWS_SECRET_ACCESS_KEY="+lakeSecret,
-		"CATALOG_URI=jdbc:sqlite:"+filepath.Join(t.TempDir(), "catalog.db"), fmt.Sprintf("CATALOG_CLIENTS=%d", lakeCatalogConnections),
+		"CATALOG_URI=jdbc:sqlite:"+filepath.Join(t.TempDir(), "catalog.db")+"?busy_timeout=60000", fmt.Sprintf("CATALOG_CLIENTS=%d", lakeCatalogConnections),
 		"CATALOG_WAREHOUSE=s3://"+lakeBucket+"/warehouse", "CATALOG_IO__IMPL=org.apache.iceberg.aws.s3.S3FileIO",
 		"CATALOG_S3_ENDPOINT="+l.S3, "CATALOG_S3_PATH__STYLE__ACCESS=true", "CATALOG_REST_PORT="+port(t, addr))
 	p := start(t, "rest-catalog", l.Dir, cmd)

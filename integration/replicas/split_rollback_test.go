@@ -25,8 +25,8 @@ func TestARolledBackRedisUnderARunningInstallation(t *testing.T) {
 	}{
 		{name: "emptied", emptied: true},
 		{name: "older"},
-		{name: "older, and only catalogs remember", restart: []string{"dedup"}},
-		{name: "older, and only a reader remembers", restart: services, brings: true},
+		{name: "older and only catalogs remember", restart: []string{"dedup"}},
+		{name: "older and only a reader remembers", restart: services, brings: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := newInstallation(t, 4, 2)

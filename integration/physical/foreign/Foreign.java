@@ -10,7 +10,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.rest.RESTCatalog;
 
 /**
@@ -34,8 +33,11 @@ public class Foreign {
             Namespace namespace = Namespace.of(job.get("namespace").asText());
             try {
                 catalog.createNamespace(namespace);
-            } catch (AlreadyExistsException e) {
-                // an earlier program made it
+            } catch (RuntimeException e) {
+                // An earlier program has made it, or another does right now: the catalog answers that with 500.
+                if (!catalog.namespaceExists(namespace)) {
+                    throw e;
+                }
             }
             if (job.has("upserts")) {
                 print(new Upserts(catalog, namespace, job.get("upserts")).run());
