@@ -20,7 +20,7 @@ import (
 	"github.com/frazil-io/frazil/integration/harness"
 )
 
-var besideCommits = flag.Int("physical.commits", 120, "that each writer beside the drain makes at most; it ends when the compactions have")
+var besideCommits = flag.Int("physical.commits", 25, "that each writer beside the drain makes at most; it ends when the compactions have")
 
 // besideTables are the tables that are written, compacted and drained at the same time.
 func besideTables() []map[string]any {
