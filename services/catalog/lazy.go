@@ -147,13 +147,8 @@ func (s *Service) GetProgress(ctx context.Context, req *catalogv1.GetProgressReq
 	if err != nil {
 		return nil, fmt.Errorf("progress of table %s: %w", req.GetTable(), rpc.Error(err))
 	}
-	out := &catalogv1.GetProgressResponse{
+	return &catalogv1.GetProgressResponse{
 		Table: req.GetTable(), Topic: topic, StateEpoch: resp.GetStateEpoch(), Plan: resp.GetPlan(), Partitions: resp.GetPartitions(),
-	}
-	for _, w := range resp.GetWalks() {
-		out.Walks = append(out.Walks, &catalogv1.WalkProgress{
-			Partition: w.GetPartition(), Start: w.GetStart(), Frontier: w.GetFrontier(), End: w.GetEnd(), Wanted: w.GetWanted(),
-		})
-	}
-	return out, nil
+		Walks: resp.GetWalks(),
+	}, nil
 }

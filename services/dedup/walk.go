@@ -237,7 +237,7 @@ func (s *Service) GetProgress(ctx context.Context, req *dedupv1.GetProgressReque
 		if err != nil {
 			return nil, err
 		}
-		w := &dedupv1.WalkProgress{Partition: p, Start: int64(h.Start), Frontier: int64(h.Frontier), End: int64(h.End), Wanted: int64(h.Frontier)}
+		w := &typesv1.WalkProgress{Partition: p, Start: int64(h.Start), Frontier: int64(h.Frontier), End: int64(h.End), Wanted: int64(h.Frontier)}
 		if to, ok := s.descents.wanted(log); ok {
 			w.Wanted = int64(min(to, h.Frontier))
 		} else if !s.cfg.lazy(rec.Topic.Name) {

@@ -24,6 +24,7 @@ import (
 	catalogv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/catalog/v1"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
 	materializerv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/materializer/v1"
+	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
 )
 
 // What the fake's table is called.
@@ -292,7 +293,7 @@ func (c *catalog) GetProgress(ctx context.Context, r *catalogv1.GetProgressReque
 		return nil, err
 	}
 	return &catalogv1.GetProgressResponse{
-		Table: r.GetTable(), Topic: "topic", StateEpoch: Epoch, Plan: "lazy", Partitions: 3, Walks: []*catalogv1.WalkProgress{
+		Table: r.GetTable(), Topic: "topic", StateEpoch: Epoch, Plan: "lazy", Partitions: 3, Walks: []*typesv1.WalkProgress{
 			{Partition: 0, Start: 10, Frontier: 60, End: 110, Wanted: 20}, {Partition: 1, Frontier: 5, End: 5, Wanted: 5},
 		},
 	}, nil

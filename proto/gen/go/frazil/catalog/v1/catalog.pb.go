@@ -9,6 +9,7 @@
 package catalogv1
 
 import (
+	v1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -1031,7 +1032,7 @@ type GetProgressResponse struct {
 	Plan       string `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
 	Partitions int32  `protobuf:"varint,5,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	// By partition; those that have begun.
-	Walks         []*WalkProgress `protobuf:"bytes,6,rep,name=walks,proto3" json:"walks,omitempty"`
+	Walks         []*v1.WalkProgress `protobuf:"bytes,6,rep,name=walks,proto3" json:"walks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1101,96 +1102,18 @@ func (x *GetProgressResponse) GetPartitions() int32 {
 	return 0
 }
 
-func (x *GetProgressResponse) GetWalks() []*WalkProgress {
+func (x *GetProgressResponse) GetWalks() []*v1.WalkProgress {
 	if x != nil {
 		return x.Walks
 	}
 	return nil
 }
 
-// WalkProgress is the walk of one partition: [frontier, end) is published of [start, end).
-type WalkProgress struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	Start     int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
-	Frontier  int64                  `protobuf:"varint,3,opt,name=frontier,proto3" json:"frontier,omitempty"`
-	End       int64                  `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
-	// The lowest offset that readers wait for; the frontier or above: none.
-	Wanted        int64 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WalkProgress) Reset() {
-	*x = WalkProgress{}
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WalkProgress) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WalkProgress) ProtoMessage() {}
-
-func (x *WalkProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_catalog_v1_catalog_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WalkProgress.ProtoReflect.Descriptor instead.
-func (*WalkProgress) Descriptor() ([]byte, []int) {
-	return file_frazil_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *WalkProgress) GetPartition() int32 {
-	if x != nil {
-		return x.Partition
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetStart() int64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetFrontier() int64 {
-	if x != nil {
-		return x.Frontier
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetEnd() int64 {
-	if x != nil {
-		return x.End
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetWanted() int64 {
-	if x != nil {
-		return x.Wanted
-	}
-	return 0
-}
-
 var File_frazil_catalog_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffrazil/catalog/v1/catalog.proto\x12\x11frazil.catalog.v1\"\x17\n" +
+	"\x1ffrazil/catalog/v1/catalog.proto\x12\x11frazil.catalog.v1\x1a\x1bfrazil/types/v1/types.proto\"\x17\n" +
 	"\x15ListNamespacesRequest\"8\n" +
 	"\x16ListNamespacesResponse\x12\x1e\n" +
 	"\n" +
@@ -1259,7 +1182,7 @@ const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
 	"\tcheck_key\x18\x03 \x01(\fR\bcheckKey\"H\n" +
 	"\x12GetProgressRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
-	"\x05table\x18\x02 \x01(\tR\x05table\"\xcd\x01\n" +
+	"\x05table\x18\x02 \x01(\tR\x05table\"\xcb\x01\n" +
 	"\x13GetProgressResponse\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1f\n" +
@@ -1268,14 +1191,8 @@ const file_frazil_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04plan\x18\x04 \x01(\tR\x04plan\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x05 \x01(\x05R\n" +
-	"partitions\x125\n" +
-	"\x05walks\x18\x06 \x03(\v2\x1f.frazil.catalog.v1.WalkProgressR\x05walks\"\x88\x01\n" +
-	"\fWalkProgress\x12\x1c\n" +
-	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x1a\n" +
-	"\bfrontier\x18\x03 \x01(\x03R\bfrontier\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\x03R\x03end\x12\x16\n" +
-	"\x06wanted\x18\x05 \x01(\x03R\x06wanted2\x83\x06\n" +
+	"partitions\x123\n" +
+	"\x05walks\x18\x06 \x03(\v2\x1d.frazil.types.v1.WalkProgressR\x05walks2\x83\x06\n" +
 	"\x0eCatalogService\x12e\n" +
 	"\x0eListNamespaces\x12(.frazil.catalog.v1.ListNamespacesRequest\x1a).frazil.catalog.v1.ListNamespacesResponse\x12Y\n" +
 	"\n" +
@@ -1301,7 +1218,7 @@ func file_frazil_catalog_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_frazil_catalog_v1_catalog_proto_rawDescData
 }
 
-var file_frazil_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_frazil_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_frazil_catalog_v1_catalog_proto_goTypes = []any{
 	(*ListNamespacesRequest)(nil),  // 0: frazil.catalog.v1.ListNamespacesRequest
 	(*ListNamespacesResponse)(nil), // 1: frazil.catalog.v1.ListNamespacesResponse
@@ -1322,13 +1239,13 @@ var file_frazil_catalog_v1_catalog_proto_goTypes = []any{
 	(*ResolveEpochResponse)(nil),   // 16: frazil.catalog.v1.ResolveEpochResponse
 	(*GetProgressRequest)(nil),     // 17: frazil.catalog.v1.GetProgressRequest
 	(*GetProgressResponse)(nil),    // 18: frazil.catalog.v1.GetProgressResponse
-	(*WalkProgress)(nil),           // 19: frazil.catalog.v1.WalkProgress
+	(*v1.WalkProgress)(nil),        // 19: frazil.types.v1.WalkProgress
 }
 var file_frazil_catalog_v1_catalog_proto_depIdxs = []int32{
 	4,  // 0: frazil.catalog.v1.ListTablesResponse.tables:type_name -> frazil.catalog.v1.TableName
 	10, // 1: frazil.catalog.v1.UpdateTagsRequest.changes:type_name -> frazil.catalog.v1.TagChange
 	11, // 2: frazil.catalog.v1.UpdateTagsRequest.requirements:type_name -> frazil.catalog.v1.RefRequirement
-	19, // 3: frazil.catalog.v1.GetProgressResponse.walks:type_name -> frazil.catalog.v1.WalkProgress
+	19, // 3: frazil.catalog.v1.GetProgressResponse.walks:type_name -> frazil.types.v1.WalkProgress
 	0,  // 4: frazil.catalog.v1.CatalogService.ListNamespaces:input_type -> frazil.catalog.v1.ListNamespacesRequest
 	2,  // 5: frazil.catalog.v1.CatalogService.ListTables:input_type -> frazil.catalog.v1.ListTablesRequest
 	5,  // 6: frazil.catalog.v1.CatalogService.TableExists:input_type -> frazil.catalog.v1.TableExistsRequest
@@ -1363,7 +1280,7 @@ func file_frazil_catalog_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_catalog_v1_catalog_proto_rawDesc), len(file_frazil_catalog_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1583,7 +1583,7 @@ type GetProgressResponse struct {
 	Plan       string `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
 	Partitions int32  `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	// By partition; those that have begun.
-	Walks         []*WalkProgress `protobuf:"bytes,4,rep,name=walks,proto3" json:"walks,omitempty"`
+	Walks         []*v1.WalkProgress `protobuf:"bytes,4,rep,name=walks,proto3" json:"walks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1639,89 +1639,11 @@ func (x *GetProgressResponse) GetPartitions() int32 {
 	return 0
 }
 
-func (x *GetProgressResponse) GetWalks() []*WalkProgress {
+func (x *GetProgressResponse) GetWalks() []*v1.WalkProgress {
 	if x != nil {
 		return x.Walks
 	}
 	return nil
-}
-
-// WalkProgress is the walk of one partition: [frontier, end) is published of [start, end).
-type WalkProgress struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	Start     int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
-	Frontier  int64                  `protobuf:"varint,3,opt,name=frontier,proto3" json:"frontier,omitempty"`
-	End       int64                  `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
-	// The lowest offset that readers wait for; the frontier or above: none.
-	Wanted        int64 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WalkProgress) Reset() {
-	*x = WalkProgress{}
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WalkProgress) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WalkProgress) ProtoMessage() {}
-
-func (x *WalkProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_frazil_dedup_v1_dedup_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WalkProgress.ProtoReflect.Descriptor instead.
-func (*WalkProgress) Descriptor() ([]byte, []int) {
-	return file_frazil_dedup_v1_dedup_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *WalkProgress) GetPartition() int32 {
-	if x != nil {
-		return x.Partition
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetStart() int64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetFrontier() int64 {
-	if x != nil {
-		return x.Frontier
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetEnd() int64 {
-	if x != nil {
-		return x.End
-	}
-	return 0
-}
-
-func (x *WalkProgress) GetWanted() int64 {
-	if x != nil {
-		return x.Wanted
-	}
-	return 0
 }
 
 var File_frazil_dedup_v1_dedup_proto protoreflect.FileDescriptor
@@ -1861,13 +1783,7 @@ const file_frazil_dedup_v1_dedup_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x03 \x01(\x05R\n" +
 	"partitions\x123\n" +
-	"\x05walks\x18\x04 \x03(\v2\x1d.frazil.dedup.v1.WalkProgressR\x05walks\"\x88\x01\n" +
-	"\fWalkProgress\x12\x1c\n" +
-	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x1a\n" +
-	"\bfrontier\x18\x03 \x01(\x03R\bfrontier\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\x03R\x03end\x12\x16\n" +
-	"\x06wanted\x18\x05 \x01(\x03R\x06wanted2\x8c\x05\n" +
+	"\x05walks\x18\x04 \x03(\v2\x1d.frazil.types.v1.WalkProgressR\x05walks2\x8c\x05\n" +
 	"\fDedupService\x12L\n" +
 	"\aAdvance\x12\x1f.frazil.dedup.v1.AdvanceRequest\x1a .frazil.dedup.v1.AdvanceResponse\x12O\n" +
 	"\bGetTable\x12 .frazil.dedup.v1.GetTableRequest\x1a!.frazil.dedup.v1.GetTableResponse\x12U\n" +
@@ -1892,7 +1808,7 @@ func file_frazil_dedup_v1_dedup_proto_rawDescGZIP() []byte {
 	return file_frazil_dedup_v1_dedup_proto_rawDescData
 }
 
-var file_frazil_dedup_v1_dedup_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_frazil_dedup_v1_dedup_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_frazil_dedup_v1_dedup_proto_goTypes = []any{
 	(*LogState)(nil),                 // 0: frazil.dedup.v1.LogState
 	(*TimeMark)(nil),                 // 1: frazil.dedup.v1.TimeMark
@@ -1918,21 +1834,21 @@ var file_frazil_dedup_v1_dedup_proto_goTypes = []any{
 	(*ReadDeletesResponse)(nil),      // 21: frazil.dedup.v1.ReadDeletesResponse
 	(*GetProgressRequest)(nil),       // 22: frazil.dedup.v1.GetProgressRequest
 	(*GetProgressResponse)(nil),      // 23: frazil.dedup.v1.GetProgressResponse
-	(*WalkProgress)(nil),             // 24: frazil.dedup.v1.WalkProgress
-	nil,                              // 25: frazil.dedup.v1.TableState.TagsEntry
-	(*v1.TopicRef)(nil),              // 26: frazil.types.v1.TopicRef
-	(*v1.ColumnBounds)(nil),          // 27: frazil.types.v1.ColumnBounds
-	(*v1.TableSpec)(nil),             // 28: frazil.types.v1.TableSpec
-	(*v1.RowGroup)(nil),              // 29: frazil.types.v1.RowGroup
+	nil,                              // 24: frazil.dedup.v1.TableState.TagsEntry
+	(*v1.TopicRef)(nil),              // 25: frazil.types.v1.TopicRef
+	(*v1.ColumnBounds)(nil),          // 26: frazil.types.v1.ColumnBounds
+	(*v1.TableSpec)(nil),             // 27: frazil.types.v1.TableSpec
+	(*v1.RowGroup)(nil),              // 28: frazil.types.v1.RowGroup
+	(*v1.WalkProgress)(nil),          // 29: frazil.types.v1.WalkProgress
 }
 var file_frazil_dedup_v1_dedup_proto_depIdxs = []int32{
 	1,  // 0: frazil.dedup.v1.LogState.times:type_name -> frazil.dedup.v1.TimeMark
-	26, // 1: frazil.dedup.v1.AdvanceRequest.topic:type_name -> frazil.types.v1.TopicRef
+	25, // 1: frazil.dedup.v1.AdvanceRequest.topic:type_name -> frazil.types.v1.TopicRef
 	0,  // 2: frazil.dedup.v1.AdvanceRequest.logs:type_name -> frazil.dedup.v1.LogState
 	4,  // 3: frazil.dedup.v1.AdvanceResponse.state:type_name -> frazil.dedup.v1.TableState
-	26, // 4: frazil.dedup.v1.TableState.topic:type_name -> frazil.types.v1.TopicRef
+	25, // 4: frazil.dedup.v1.TableState.topic:type_name -> frazil.types.v1.TopicRef
 	5,  // 5: frazil.dedup.v1.TableState.snapshots:type_name -> frazil.dedup.v1.Snapshot
-	25, // 6: frazil.dedup.v1.TableState.tags:type_name -> frazil.dedup.v1.TableState.TagsEntry
+	24, // 6: frazil.dedup.v1.TableState.tags:type_name -> frazil.dedup.v1.TableState.TagsEntry
 	6,  // 7: frazil.dedup.v1.Snapshot.cut:type_name -> frazil.dedup.v1.PartitionCut
 	7,  // 8: frazil.dedup.v1.Snapshot.groups:type_name -> frazil.dedup.v1.GroupRef
 	4,  // 9: frazil.dedup.v1.GetTableResponse.state:type_name -> frazil.dedup.v1.TableState
@@ -1940,11 +1856,11 @@ var file_frazil_dedup_v1_dedup_proto_depIdxs = []int32{
 	11, // 11: frazil.dedup.v1.UpdateTagsRequest.requirements:type_name -> frazil.dedup.v1.RefRequirement
 	4,  // 12: frazil.dedup.v1.UpdateTagsResponse.state:type_name -> frazil.dedup.v1.TableState
 	16, // 13: frazil.dedup.v1.GetManifestGroupResponse.entries:type_name -> frazil.dedup.v1.ManifestEntry
-	27, // 14: frazil.dedup.v1.ManifestEntry.columns:type_name -> frazil.types.v1.ColumnBounds
+	26, // 14: frazil.dedup.v1.ManifestEntry.columns:type_name -> frazil.types.v1.ColumnBounds
 	17, // 15: frazil.dedup.v1.ManifestEntry.deletes:type_name -> frazil.dedup.v1.DeleteEntry
-	28, // 16: frazil.dedup.v1.DescribeDataFileResponse.table:type_name -> frazil.types.v1.TableSpec
-	29, // 17: frazil.dedup.v1.DescribeDataFileResponse.row_groups:type_name -> frazil.types.v1.RowGroup
-	24, // 18: frazil.dedup.v1.GetProgressResponse.walks:type_name -> frazil.dedup.v1.WalkProgress
+	27, // 16: frazil.dedup.v1.DescribeDataFileResponse.table:type_name -> frazil.types.v1.TableSpec
+	28, // 17: frazil.dedup.v1.DescribeDataFileResponse.row_groups:type_name -> frazil.types.v1.RowGroup
+	29, // 18: frazil.dedup.v1.GetProgressResponse.walks:type_name -> frazil.types.v1.WalkProgress
 	2,  // 19: frazil.dedup.v1.DedupService.Advance:input_type -> frazil.dedup.v1.AdvanceRequest
 	8,  // 20: frazil.dedup.v1.DedupService.GetTable:input_type -> frazil.dedup.v1.GetTableRequest
 	12, // 21: frazil.dedup.v1.DedupService.UpdateTags:input_type -> frazil.dedup.v1.UpdateTagsRequest
@@ -1977,7 +1893,7 @@ func file_frazil_dedup_v1_dedup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_dedup_v1_dedup_proto_rawDesc), len(file_frazil_dedup_v1_dedup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

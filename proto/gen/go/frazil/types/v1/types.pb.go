@@ -467,6 +467,84 @@ func (x *RowGroup) GetColumns() []*ColumnBounds {
 	return nil
 }
 
+// WalkProgress is the walk of one partition: [frontier, end) is published of [start, end).
+type WalkProgress struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Start     int64                  `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Frontier  int64                  `protobuf:"varint,3,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	End       int64                  `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// The lowest offset that readers wait for; the frontier or above: none.
+	Wanted        int64 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WalkProgress) Reset() {
+	*x = WalkProgress{}
+	mi := &file_frazil_types_v1_types_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WalkProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WalkProgress) ProtoMessage() {}
+
+func (x *WalkProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_frazil_types_v1_types_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WalkProgress.ProtoReflect.Descriptor instead.
+func (*WalkProgress) Descriptor() ([]byte, []int) {
+	return file_frazil_types_v1_types_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WalkProgress) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetFrontier() int64 {
+	if x != nil {
+		return x.Frontier
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *WalkProgress) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
 var File_frazil_types_v1_types_proto protoreflect.FileDescriptor
 
 const file_frazil_types_v1_types_proto_rawDesc = "" +
@@ -514,7 +592,13 @@ const file_frazil_types_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"tail_bytes\x18\x04 \x01(\x03R\ttailBytes\x12\x10\n" +
 	"\x03crc\x18\x05 \x01(\rR\x03crc\x127\n" +
-	"\acolumns\x18\x06 \x03(\v2\x1d.frazil.types.v1.ColumnBoundsR\acolumnsB\xc1\x01\n" +
+	"\acolumns\x18\x06 \x03(\v2\x1d.frazil.types.v1.ColumnBoundsR\acolumns\"\x88\x01\n" +
+	"\fWalkProgress\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x1a\n" +
+	"\bfrontier\x18\x03 \x01(\x03R\bfrontier\x12\x10\n" +
+	"\x03end\x18\x04 \x01(\x03R\x03end\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\x03R\x06wantedB\xc1\x01\n" +
 	"\x13com.frazil.types.v1B\n" +
 	"TypesProtoP\x01Z@github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1;typesv1\xa2\x02\x03FTX\xaa\x02\x0fFrazil.Types.V1\xca\x02\x0fFrazil\\Types\\V1\xe2\x02\x1bFrazil\\Types\\V1\\GPBMetadata\xea\x02\x11Frazil::Types::V1b\x06proto3"
 
@@ -530,7 +614,7 @@ func file_frazil_types_v1_types_proto_rawDescGZIP() []byte {
 	return file_frazil_types_v1_types_proto_rawDescData
 }
 
-var file_frazil_types_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_frazil_types_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_frazil_types_v1_types_proto_goTypes = []any{
 	(*TopicRef)(nil),     // 0: frazil.types.v1.TopicRef
 	(*OffsetRange)(nil),  // 1: frazil.types.v1.OffsetRange
@@ -538,6 +622,7 @@ var file_frazil_types_v1_types_proto_goTypes = []any{
 	(*Decoding)(nil),     // 3: frazil.types.v1.Decoding
 	(*TableSpec)(nil),    // 4: frazil.types.v1.TableSpec
 	(*RowGroup)(nil),     // 5: frazil.types.v1.RowGroup
+	(*WalkProgress)(nil), // 6: frazil.types.v1.WalkProgress
 }
 var file_frazil_types_v1_types_proto_depIdxs = []int32{
 	0, // 0: frazil.types.v1.TableSpec.topic:type_name -> frazil.types.v1.TopicRef
@@ -563,7 +648,7 @@ func file_frazil_types_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_frazil_types_v1_types_proto_rawDesc), len(file_frazil_types_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
