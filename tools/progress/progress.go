@@ -3,18 +3,14 @@ package progress
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/frazil-io/frazil/tools/command"
+	"github.com/frazil-io/frazil/tools/internal/gateway"
 )
 
 // Command answers the sub-command.
@@ -29,17 +25,14 @@ until nothing is being read for anybody: a bar with the rate and the time that i
 
 `
 
-const (
-	// timeout of one request.
-	timeout = 30 * time.Second
-	// maxAnswer bounds what is read, bytes.
-	maxAnswer = 64 << 20
-)
+// timeout of one look.
+const timeout = 30 * time.Second
 
 type options struct {
-	catalog, warehouse, namespace, tokenFile, format string
-	watch                                            bool
-	every                                            time.Duration
+	catalog gateway.Flags
+	format  string
+	watch   bool
+	every   time.Duration
 }
 
 // report is what the catalog answers.
@@ -66,10 +59,7 @@ type walk struct {
 func run(ctx context.Context, args []string, std command.Streams) error {
 	var o options
 	f := command.NewFlags("progress", about, std)
-	f.StringVar(&o.catalog, "catalog", "http://127.0.0.1:8181", "`URL` of the REST catalog")
-	f.StringVar(&o.warehouse, "warehouse", "v2", "`WAREHOUSE`, v2 or v3: the progress is the same in both")
-	f.StringVar(&o.namespace, "namespace", "kafka", "`NAMESPACE` of the table")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the bearer token; - is standard input")
+	o.catalog.Register(f, "the progress is")
 	f.StringVar(&o.format, "format", "table", "`table` or json")
 	f.BoolVar(&o.watch, "watch", false, "follow until nothing is being read")
 	f.DurationVar(&o.every, "every", time.Second, "how often --watch looks")
@@ -87,11 +77,16 @@ func run(ctx context.Context, args []string, std command.Streams) error {
 	case o.every <= 0:
 		return fmt.Errorf("%w: --every must be above 0", command.ErrUsage)
 	}
-	token, err := readToken(o.tokenFile, std.In)
+	c, err := o.catalog.Open(std.In)
 	if err != nil {
 		return err
 	}
-	ask := func(ctx context.Context) (report, error) { return o.ask(ctx, token, rest[0]) }
+	ask := func(ctx context.Context) (r report, err error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		err = c.Table(ctx, http.MethodGet, rest[0], "/progress", nil, &r)
+		return r, err
+	}
 	r, err := ask(ctx)
 	if err != nil {
 		return fmt.Errorf("progress of table %s: %w", rest[0], err)
@@ -100,63 +95,4 @@ func run(ctx context.Context, args []string, std command.Streams) error {
 		return watch(ctx, std.Out, r, o.every, ask)
 	}
 	return show(std.Out, r, o.format)
-}
-
-func readToken(file string, in io.Reader) (string, error) {
-	var raw []byte
-	var err error
-	switch file {
-	case "":
-		return "", nil
-	case "-":
-		raw, err = io.ReadAll(io.LimitReader(in, 1<<16))
-	default:
-		raw, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	return strings.TrimSpace(string(raw)), nil
-}
-
-func (o options) ask(ctx context.Context, token, table string) (r report, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	at := strings.TrimRight(o.catalog, "/") + "/v1/" + url.PathEscape(o.warehouse) + "/namespaces/" + url.PathEscape(o.namespace) +
-		"/tables/" + url.PathEscape(table) + "/progress"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return r, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := (&http.Client{}).Do(req)
-	if err != nil {
-		return r, err
-	}
-	defer func() {
-		if cerr := res.Body.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return r, err
-	}
-	if res.StatusCode != http.StatusOK {
-		var refused struct {
-			Error struct {
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		if json.Unmarshal(raw, &refused) != nil || refused.Error.Message == "" {
-			return r, fmt.Errorf("the catalog answered %s", res.Status)
-		}
-		return r, fmt.Errorf("%s (%d)", refused.Error.Message, res.StatusCode)
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, fmt.Errorf("the answer is no progress: %w", err)
-	}
-	return r, nil
 }

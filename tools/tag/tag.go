@@ -9,13 +9,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/frazil-io/frazil/tools/command"
+	"github.com/frazil-io/frazil/tools/internal/gateway"
 )
 
 // Command answers the sub-command.
@@ -33,17 +33,15 @@ snapshot shows. Engines read it by name. set moves a tag that is there already.
 `
 
 type options struct {
-	catalog, warehouse, namespace, tokenFile, format string
-	snapshot                                         int64
+	catalog  gateway.Flags
+	format   string
+	snapshot int64
 }
 
 func run(ctx context.Context, args []string, std command.Streams) error {
 	var o options
 	f := command.NewFlags("tag", about, std)
-	f.StringVar(&o.catalog, "catalog", "http://127.0.0.1:8181", "`URL` of the REST catalog")
-	f.StringVar(&o.warehouse, "warehouse", "v2", "`WAREHOUSE`, v2 or v3: tags are the same in both")
-	f.StringVar(&o.namespace, "namespace", "kafka", "`NAMESPACE` of the table")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the bearer token; - is standard input")
+	o.catalog.Register(f, "tags are")
 	f.StringVar(&o.format, "format", "table", "of list: `table` or json")
 	f.Int64Var(&o.snapshot, "snapshot", 0, "`ID` of the snapshot to tag (default: the current one)")
 	rest, err := command.Parse(f, args)
@@ -60,11 +58,11 @@ func run(ctx context.Context, args []string, std command.Streams) error {
 		f.Usage()
 		return fmt.Errorf("%w: tag set TABLE NAME, tag remove TABLE NAME or tag list TABLE", command.ErrUsage)
 	}
-	c := &client{base: strings.TrimRight(o.catalog, "/"), warehouse: o.warehouse, namespace: o.namespace}
-	if c.token, err = token(o.tokenFile, std.In); err != nil {
+	c, err := o.catalog.Open(std.In)
+	if err != nil {
 		return err
 	}
-	t, err := c.load(ctx, rest[1])
+	t, err := load(ctx, c, rest[1])
 	if err != nil {
 		return err
 	}
@@ -77,28 +75,11 @@ func run(ctx context.Context, args []string, std command.Streams) error {
 	return list(std.Out, t, o.format)
 }
 
-func token(file string, in io.Reader) (string, error) {
-	var raw []byte
-	var err error
-	switch file {
-	case "":
-		return "", nil
-	case "-":
-		raw, err = io.ReadAll(io.LimitReader(in, 1<<16))
-	default:
-		raw, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	return strings.TrimSpace(string(raw)), nil
-}
-
-func set(ctx context.Context, c *client, t *table, name string, snapshot int64, out io.Writer) error {
+func set(ctx context.Context, c *gateway.Client, t *table, name string, snapshot int64, out io.Writer) error {
 	if snapshot == 0 {
 		snapshot = t.Metadata.Current
 	}
-	if err := c.commit(ctx, t, name, map[string]any{
+	if err := commit(ctx, c, t, name, map[string]any{
 		"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": snapshot,
 	}); err != nil {
 		return fmt.Errorf("set tag %s: %w", name, err)
@@ -107,11 +88,11 @@ func set(ctx context.Context, c *client, t *table, name string, snapshot int64, 
 	return err
 }
 
-func remove(ctx context.Context, c *client, t *table, name string, out io.Writer) error {
+func remove(ctx context.Context, c *gateway.Client, t *table, name string, out io.Writer) error {
 	if t.Metadata.Refs[name].Type != "tag" {
 		return fmt.Errorf("remove tag %s: table %s has no such tag", name, t.name)
 	}
-	if err := c.commit(ctx, t, name, map[string]any{"action": "remove-snapshot-ref", "ref-name": name}); err != nil {
+	if err := commit(ctx, c, t, name, map[string]any{"action": "remove-snapshot-ref", "ref-name": name}); err != nil {
 		return fmt.Errorf("remove tag %s: %w", name, err)
 	}
 	_, err := fmt.Fprintf(out, "%s is no tag of %s any more\n", name, t.name)
