@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"time"
@@ -16,12 +15,7 @@ import (
 )
 
 // File is an open object.
-type File interface {
-	io.ReaderAt
-	io.Closer
-	// Size in bytes, as the store has it.
-	Size() (int64, error)
-}
+type File = icebergscan.File
 
 // Store reads and writes the objects of a table. Safe for concurrent use. Errors of Open and File: fault.ErrNotFound.
 type Store interface {

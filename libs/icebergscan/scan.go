@@ -18,6 +18,14 @@ type Opener interface {
 	Open(ctx context.Context, location string) (io.ReadCloser, error)
 }
 
+// File is an open object, read at offsets.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	// Size in bytes, as the store has it.
+	Size() (int64, error)
+}
+
 // Scan reads the manifests of one snapshot, as often as wanted. It holds the manifest list and nothing else. Not for
 // concurrent use.
 type Scan struct {

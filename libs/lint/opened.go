@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/icebergscan"
 	"github.com/frazil-io/frazil/libs/readers"
 )
 
 // File is an open object.
-type File interface {
-	io.ReaderAt
-	io.Closer
-	// Size in bytes, as the store has it.
-	Size() (int64, error)
-}
+type File = icebergscan.File
 
 // Files opens objects by their full location. Errors: fault.ErrNotFound for what is not there.
 type Files interface {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	iceio "github.com/apache/iceberg-go/io"
-
 	"github.com/frazil-io/frazil/libs/drain"
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/icebergcommit"
@@ -26,7 +24,7 @@ func (t *table) Load(ctx context.Context) (*drain.Table, error) {
 	}
 	return &drain.Table{
 		Base:  icebergcommit.Base{Raw: loaded.Raw, Meta: loaded.Meta},
-		Store: store{loaded.Store}, Origin: loaded,
+		Store: loaded.Store, Origin: loaded,
 	}, nil
 }
 
@@ -37,27 +35,4 @@ func (t *table) Commit(ctx context.Context, of *drain.Table, c *icebergcommit.Co
 		return fmt.Errorf("a table of another catalog: %w", fault.ErrInvalid)
 	}
 	return t.catalog.Commit(ctx, loaded, c)
-}
-
-// store adapts the store of a table.
-type store struct{ *catalogs.Store }
-
-// File implements drain.Store.
-func (s store) File(_ context.Context, location string) (drain.File, error) {
-	f, err := s.Store.File(location)
-	if err != nil {
-		return nil, err
-	}
-	return file{f}, nil
-}
-
-type file struct{ iceio.File }
-
-// Size implements drain.File.
-func (f file) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("stat: %w", err)
-	}
-	return info.Size(), nil
 }

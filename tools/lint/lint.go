@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	iceio "github.com/apache/iceberg-go/io"
-
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/icebergscan"
 	"github.com/frazil-io/frazil/libs/lint"
@@ -170,7 +168,7 @@ func check(ctx context.Context, cat *catalogs.Catalog, name string, o *options, 
 		return nil, fmt.Errorf("table %s: %w", name, err)
 	}
 	if o.openDeletes {
-		inside, err := lint.OpenDeletes(ctx, files{t.Store}, kept, cfg)
+		inside, err := lint.OpenDeletes(ctx, t.Store, kept, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", name, err)
 		}
@@ -189,27 +187,6 @@ func check(ctx context.Context, cat *catalogs.Catalog, name string, o *options, 
 	}
 	out.Findings = append(out.Findings, found...)
 	return out, nil
-}
-
-// files adapts the store of a table.
-type files struct{ store *catalogs.Store }
-
-func (f files) File(_ context.Context, location string) (lint.File, error) {
-	opened, err := f.store.File(location)
-	if err != nil {
-		return nil, err
-	}
-	return file{opened}, nil
-}
-
-type file struct{ iceio.File }
-
-func (f file) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("stat: %w", err)
-	}
-	return info.Size(), nil
 }
 
 func output(w io.Writer, r *Result, o *options) error {

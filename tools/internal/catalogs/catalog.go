@@ -159,11 +159,31 @@ type Store struct {
 
 // Open implements icebergscan.Opener.
 func (s *Store) Open(_ context.Context, location string) (io.ReadCloser, error) {
-	return s.File(location)
+	return s.Object(location)
 }
 
-// File opens an object for reading at offsets. The caller closes it. Errors: fault.ErrNotFound, else the store's.
-func (s *Store) File(location string) (iceio.File, error) {
+// File opens an object for reading at offsets. The caller closes it. Errors: as Object.
+func (s *Store) File(_ context.Context, location string) (icebergscan.File, error) {
+	f, err := s.Object(location)
+	if err != nil {
+		return nil, err
+	}
+	return file{f}, nil
+}
+
+type file struct{ iceio.File }
+
+// Size implements icebergscan.File.
+func (f file) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("stat: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// Object opens an object. The caller closes it. Errors: fault.ErrNotFound, else the store's.
+func (s *Store) Object(location string) (iceio.File, error) {
 	f, err := s.IO.Open(location)
 	if opened, ok, failed := openKey(s.IO, location, err); ok {
 		f, err = opened, failed

@@ -335,7 +335,7 @@ func TestSigV4VendedCredentialsAndS3(t *testing.T) {
 func expectKeyThatIsNoPath(t *testing.T, store *catalogs.Store, objects map[string][]byte) {
 	t.Helper()
 	objects["s3://lake/data//x"], objects["s3://lake/data/x"] = []byte("0123456789"), []byte("another")
-	f, err := store.File("s3://lake/data//x")
+	f, err := store.Object("s3://lake/data//x")
 	if err != nil {
 		t.Fatal(err)
 	}
