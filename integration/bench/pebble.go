@@ -5,16 +5,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/frazil-io/frazil/libs/pebblelog"
 )
 
 // pebbleKeys looks the keys of increments up in a Pebble store that has the entries of lookUp's runs: the hash, and the
 // lowest and the highest offset. Nothing is written beside.
 func pebbleKeys(ctx context.Context, r *role) (m measured, err error) {
 	keys := int64(r.Events)
-	db, err := pebble.Open(r.Dir, &pebble.Options{DisableWAL: true, Logger: silent{}})
+	db, err := pebble.Open(r.Dir, &pebble.Options{DisableWAL: true, Logger: pebblelog.New(slog.New(slog.DiscardHandler), "bench")})
 	if err != nil {
 		return m, err
 	}
@@ -65,12 +68,3 @@ func fillPebble(ctx context.Context, db *pebble.DB, keys int64) error {
 	}
 	return errors.Join(batch.Close(), db.Flush(), db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff}, false))
 }
-
-// silent drops what Pebble reports about itself.
-type silent struct{}
-
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-
-// Fatalf is called when Pebble cannot go on: its contract demands that the call does not return.
-func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }

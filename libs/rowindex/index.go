@@ -28,6 +28,7 @@ import (
 	"github.com/dchest/siphash"
 
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/pebblelog"
 )
 
 // version is raised with every change of the layout: an index of another version is made anew.
@@ -105,7 +106,7 @@ func open(dir string, cfg Config) (*Index, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("clear index: %w", err), lock.Close())
 	}
-	opts := &pebble.Options{Cache: cache, Logger: logger{cfg.Log}, FormatMajorVersion: formatVersion, MemTableSize: 16 << 20, Lock: lock}
+	opts := &pebble.Options{Cache: cache, Logger: pebblelog.New(cfg.Log, "row index"), FormatMajorVersion: formatVersion, MemTableSize: 16 << 20, Lock: lock}
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open index: %w", err), lock.Close())

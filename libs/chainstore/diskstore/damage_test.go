@@ -16,6 +16,7 @@ import (
 
 	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/pebblelog"
 )
 
 // written is everything that was ever stored under a name: versions by number, or the one blob.
@@ -140,7 +141,7 @@ func TestDamagedFilesAreFoundOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				kinds[strings.Trim(e.Name(), "0123456789")]++
-				s, err := open(to, &pebble.Options{Logger: logger{slog.New(slog.DiscardHandler)}}, 0)
+				s, err := open(to, &pebble.Options{Logger: pebblelog.New(slog.New(slog.DiscardHandler), "state store")}, 0)
 				if err != nil {
 					if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnavailable) {
 						t.Fatalf("%s: open: %v", what, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/pebblelog"
 )
 
 // Spaces of keys, their first byte. A versioned value is stored behind its version, 8 bytes big endian.
@@ -42,7 +43,7 @@ type Store struct {
 // Open opens or makes the store in dir. fault.ErrUnavailable: another process holds it, or the disk does not
 // answer or is full; fault.ErrCorrupt: what is there does not verify.
 func Open(dir string, log *slog.Logger) (*Store, error) {
-	return open(dir, &pebble.Options{Logger: logger{log}}, retryPause)
+	return open(dir, &pebble.Options{Logger: pebblelog.New(log, "state store")}, retryPause)
 }
 
 func open(dir string, opts *pebble.Options, pause time.Duration) (*Store, error) {
@@ -273,21 +274,4 @@ func kind(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
-}
-
-// logger passes Pebble's messages on. Its reports about itself are for debugging.
-type logger struct{ log *slog.Logger }
-
-func (l logger) Infof(format string, args ...any) {
-	l.log.Debug("state store", "message", fmt.Sprintf(format, args...))
-}
-
-func (l logger) Errorf(format string, args ...any) {
-	l.log.Error("state store", "err", fmt.Sprintf(format, args...))
-}
-
-// Fatalf is called when Pebble cannot go on: its contract demands that the call does not return.
-func (l logger) Fatalf(format string, args ...any) {
-	l.log.Error("state store broken", "err", fmt.Sprintf(format, args...))
-	panic(fmt.Sprintf("state store broken: "+format, args...))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/chainstore/chainstoretest"
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/pebblelog"
 )
 
 // crashing is a store on a disk that forgets what was not synced.
@@ -26,7 +27,7 @@ type crashing struct {
 
 func openOn(t *testing.T, disk *vfs.MemFS) *crashing {
 	t.Helper()
-	s, err := open("state", &pebble.Options{FS: disk, Logger: logger{slog.New(slog.DiscardHandler)}}, 0)
+	s, err := open("state", &pebble.Options{FS: disk, Logger: pebblelog.New(slog.New(slog.DiscardHandler), "state store")}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +81,14 @@ func TestAFullDiskDoesNotHoldTheOpening(t *testing.T) {
 		return nil
 	})
 	full.On()
-	opts := &pebble.Options{FS: errorfs.Wrap(killed, &full), Logger: logger{slog.New(slog.DiscardHandler)}}
+	opts := &pebble.Options{FS: errorfs.Wrap(killed, &full), Logger: pebblelog.New(slog.New(slog.DiscardHandler), "state store")}
 	if _, err := open("state", opts, time.Millisecond); !errors.Is(err, fault.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("open on a full disk: %v, want unavailable and why", err)
 	}
 	full.Off()
 	// The opening that was given up ends by itself, and lets the directory go.
 	for {
-		s, err := open("state", &pebble.Options{FS: killed, Logger: logger{slog.New(slog.DiscardHandler)}}, 0)
+		s, err := open("state", &pebble.Options{FS: killed, Logger: pebblelog.New(slog.New(slog.DiscardHandler), "state store")}, 0)
 		if err != nil {
 			runtime.Gosched()
 			continue
