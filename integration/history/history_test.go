@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -32,11 +31,7 @@ func TestLiveRowsAtEveryCutAreTheFold(t *testing.T) {
 	total := NewReport()
 	defer func() { t.Logf("histories: %s", total) }()
 	if *file != "" {
-		text, err := os.ReadFile(*file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := Parse(string(text))
+		p, err := Read(*file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,11 +56,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := Parse(string(text))
+			p, err := Read(name)
 			if err != nil {
 				t.Fatal(err)
 			}

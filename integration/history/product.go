@@ -59,9 +59,15 @@ func traps() []string {
 	}
 }
 
-// Configure is the configuration of process i of a program, but for its addresses.
-func Configure(p Program, dir string, i int, brokers []string) app.Config {
+// Configure is the configuration of process i of a program; its addresses are added to ports.
+func Configure(p Program, dir string, i int, brokers []string, ports *freeport.Ports) (app.Config, error) {
 	c := app.Default()
+	for _, listen := range []*string{&c.REST.Listen, &c.S3.Listen} {
+		var err error
+		if *listen, err = ports.Address(); err != nil {
+			return c, err
+		}
+	}
 	c.DataDir, c.Kafka.Brokers = filepath.Join(dir, fmt.Sprintf("process-%d", i)), brokers
 	ms := func(name string) time.Duration { return time.Duration(p.Setting(name)) * time.Millisecond }
 	c.Freshness.OffsetsTTL, c.Freshness.MinCutInterval, c.Freshness.TopicsTTL = time.Millisecond, time.Millisecond, time.Millisecond
@@ -76,22 +82,17 @@ func Configure(p Program, dir string, i int, brokers []string) app.Config {
 	c.Snapshots.Retention, c.Snapshots.Dense, c.Snapshots.Every = ms("retention"), ms("dense"), 20*time.Millisecond
 	c.Dedup.Parallel, c.Dedup.CollectEvery = max(1, p.Setting("parallel")), 20*time.Millisecond
 	c.Dedup.Fold = dedup.FoldConfig{Every: 5 * time.Millisecond, MinMarks: max(1, p.Setting("fold")), MaxMarks: max(1, p.Setting("pass"))}
-	return c
+	return c, nil
 }
 
 // InMemory is a product within this process: its processes share a state in memory.
 func InMemory(p Program, dir string, brokers []string) (Product, error) {
 	m := &memory{state: inprocess.NewState(), log: &tail{}}
 	for i := range max(1, p.Setting("processes")) {
-		c := Configure(p, dir, i, brokers)
-		for _, listen := range []*string{&c.REST.Listen, &c.S3.Listen} {
-			port, err := freeport.Reserve()
-			if err != nil {
-				m.Close()
-				return nil, err
-			}
-			m.ports = append(m.ports, port)
-			*listen = port.Address()
+		c, err := Configure(p, dir, i, brokers, &m.ports)
+		if err != nil {
+			m.Close()
+			return nil, err
 		}
 		m.gates = append(m.gates, inprocess.NewGate(m.state))
 		m.processes = append(m.processes, &inprocess.Process{Config: c, Log: m.log})
@@ -103,7 +104,7 @@ type memory struct {
 	state     *inprocess.State
 	processes []*inprocess.Process
 	gates     []*inprocess.Gate
-	ports     []*freeport.Port
+	ports     freeport.Ports
 	log       *tail
 }
 
@@ -158,9 +159,7 @@ func (m *memory) Close() {
 			m.Kill(i)
 		}
 	}
-	for _, p := range m.ports {
-		_ = p.Release() // the next one finds another
-	}
+	_ = m.ports.Release() // the next one finds others
 }
 
 // tail keeps the last lines of a log that are not for debugging. Safe for concurrent use.

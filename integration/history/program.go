@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,15 @@ func (p Program) String() string {
 		lines = append(lines, s.String())
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// Read parses a file.
+func Read(file string) (Program, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Program{}, err
+	}
+	return Parse(string(text))
 }
 
 // Parse reads what String wrote; lines with # are for people.

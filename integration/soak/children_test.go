@@ -29,7 +29,7 @@ const patience = 90 * time.Second
 type children struct {
 	all   []*child
 	redis *redistest.Server // nil: the state is on disk
-	ports []*freeport.Port
+	ports freeport.Ports
 	// builds are the executables: the test itself, and one with another encoder, if there is one.
 	builds []string
 	build  int
@@ -71,15 +71,10 @@ func opener(t *testing.T, other string) history.Opener {
 func newChildren(p history.Program, dir string, brokers []string, redis *redistest.Server, builds []string) (history.Product, error) {
 	cs := &children{redis: redis, builds: builds}
 	for i := range max(1, p.Setting("processes")) {
-		c := history.Configure(p, dir, i, brokers)
-		for _, listen := range []*string{&c.REST.Listen, &c.S3.Listen} {
-			port, err := freeport.Reserve()
-			if err != nil {
-				cs.Close()
-				return nil, err
-			}
-			cs.ports = append(cs.ports, port)
-			*listen = port.Address()
+		c, err := history.Configure(p, dir, i, brokers, &cs.ports)
+		if err != nil {
+			cs.Close()
+			return nil, err
 		}
 		if redis != nil {
 			c.State.Kind, c.State.Redis.Addresses, c.State.Redis.Timeout = app.StateRedis, []string{redis.Addr}, time.Second
@@ -286,9 +281,7 @@ func (cs *children) Close() {
 	for i := range cs.all {
 		cs.Kill(i)
 	}
-	for _, p := range cs.ports {
-		_ = p.Release() // the next one finds another
-	}
+	_ = cs.ports.Release() // the next one finds others
 	if cs.redis != nil {
 		cs.redis.Kill()
 	}

@@ -72,11 +72,7 @@ func TestSoak(t *testing.T) {
 	}
 	switch {
 	case *file != "":
-		text, err := os.ReadFile(*file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := history.Parse(string(text))
+		p, err := history.Read(*file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,11 +129,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := history.Parse(string(text))
+			p, err := history.Read(name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,6 +74,29 @@ func (p *Port) Address() string { return fmt.Sprintf("127.0.0.1:%d", p.number) }
 // Release lets others have the port.
 func (p *Port) Release() error { return p.lock.Close() }
 
+// Ports are the reserved ports of one owner, who calls Release in the end. Not for concurrent use.
+type Ports []*Port
+
+// Address reserves one more.
+func (ps *Ports) Address() (string, error) {
+	p, err := Reserve()
+	if err != nil {
+		return "", err
+	}
+	*ps = append(*ps, p)
+	return p.Address(), nil
+}
+
+// Release lets others have all of them.
+func (ps *Ports) Release() error {
+	var errs []error
+	for _, p := range *ps {
+		errs = append(errs, p.Release())
+	}
+	*ps = nil
+	return errors.Join(errs...)
+}
+
 // TB is what Address needs of a testing.TB.
 type TB interface {
 	Helper()

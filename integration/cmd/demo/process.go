@@ -24,7 +24,7 @@ var enginesScript string
 // gateway is a running bin/frazil, or one process for each service of it.
 type gateway struct {
 	processes []*exec.Cmd // in starting order
-	ports     []*freeport.Port
+	ports     freeport.Ports
 	uri       string
 	dir       string // logs and data
 }
@@ -148,21 +148,18 @@ func (g *gateway) stop() error {
 			errs = append(errs, fmt.Errorf("frazil did not end well, see the logs in %s: %w", g.dir, err))
 		}
 	}
-	for _, p := range g.ports {
-		errs = append(errs, p.Release())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, g.ports.Release())...)
 }
 
 // addresses are n loopback addresses that are the gateway's until it has stopped.
 func (g *gateway) addresses(n int) ([]string, error) {
 	var all []string
 	for range n {
-		p, err := freeport.Reserve()
+		address, err := g.ports.Address()
 		if err != nil {
 			return nil, err
 		}
-		g.ports, all = append(g.ports, p), append(all, p.Address())
+		all = append(all, address)
 	}
 	return all, nil
 }
