@@ -193,6 +193,24 @@ func (m *Mem) List(dir string) ([]Info, error) {
 	return out, nil
 }
 
+// Contents answers what the files of a directory hold, by path. Errors: as List.
+func (m *Mem) Contents(dir string) (map[string][]byte, error) {
+	infos, err := m.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string][]byte{}
+	for _, i := range infos {
+		name := path.Join(dir, i.Name)
+		if d, ok := m.files[name]; ok { // it is not removed meanwhile
+			out[name] = slices.Clone(d.bytes)
+		}
+	}
+	return out, nil
+}
+
 // MakeDir implements FS. Directories survive a crash at once.
 func (m *Mem) MakeDir(dir string) error {
 	m.mu.Lock()

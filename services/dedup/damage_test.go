@@ -38,7 +38,8 @@ func (w *world) rest() still {
 	for key := range out.values {
 		epoch, ok := strings.CutPrefix(key, "epoch/")
 		for p := 0; ok && p < len(w.topic.logs); p++ {
-			maps.Copy(out.runs, w.files(fmt.Sprintf("runs/%s-%d", epoch, p)))
+			runs, _ := w.disk.Contents(fmt.Sprintf("runs/%s-%d", epoch, p)) // one that is not there has none
+			maps.Copy(out.runs, runs)
 		}
 	}
 	for _, l := range w.topic.logs {
@@ -46,28 +47,6 @@ func (w *world) rest() still {
 	}
 	w.stop()
 	w.stop = func() {}
-	return out
-}
-
-// files answers the files of a directory of the disk by path.
-func (w *world) files(dir string) map[string][]byte {
-	w.t.Helper()
-	out := map[string][]byte{}
-	infos, _ := w.disk.List(dir) // one that is not there has none
-	for _, i := range infos {
-		f, err := w.disk.Open(dir + "/" + i.Name)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		b := make([]byte, i.Size)
-		if n, err := f.ReadAt(b, 0); n != len(b) {
-			w.t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			w.t.Fatal(err)
-		}
-		out[dir+"/"+i.Name] = b
-	}
 	return out
 }
 

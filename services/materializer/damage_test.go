@@ -16,24 +16,9 @@ import (
 // cached answers the files of the cache by name.
 func (w *world) cached() map[string][]byte {
 	w.t.Helper()
-	infos, err := w.disk.List("/cache")
+	out, err := w.disk.Contents("/cache")
 	if err != nil {
 		w.t.Fatal(err)
-	}
-	out := map[string][]byte{}
-	for _, i := range infos {
-		f, err := w.disk.Open("/cache/" + i.Name)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		b := make([]byte, i.Size)
-		if n, err := f.ReadAt(b, 0); n != len(b) {
-			w.t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			w.t.Fatal(err)
-		}
-		out["/cache/"+i.Name] = b
 	}
 	return out
 }
