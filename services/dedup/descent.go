@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
@@ -122,20 +120,6 @@ func (w *descent) lowest() (low kafkapos.Offset, ok bool) {
 		}
 	}
 	return low, ok
-}
-
-// register reports how much is left to walk.
-func (d *descents) register(m metric.Meter) error {
-	_, err := m.Int64ObservableGauge("frazil.dedup.walk_offsets_wanted", metric.WithUnit("{offset}"),
-		metric.WithDescription("Offsets of lazy tables that readers wait for and that are not read yet."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(d.remaining())
-			return nil
-		}))
-	if err != nil {
-		return fmt.Errorf("make instruments: %w", err)
-	}
-	return nil
 }
 
 // remaining is the offsets between the frontiers and what is asked for.

@@ -6,7 +6,7 @@ import (
 	"github.com/frazil-io/frazil/libs/gauge"
 )
 
-// reportBounds reports how much of each bound is used.
+// reportBounds reports how much of each bound is used, and how much is left to walk.
 func (s *Service) reportBounds(meter metric.Meter) error {
 	return gauge.Register(meter,
 		gauge.Gauge{Name: "frazil.dedup.slots_used", Unit: "{slot}", What: "Ranges that are worked on, by kind: increment, walk; bound of each: dedup.parallel.",
@@ -23,5 +23,7 @@ func (s *Service) reportBounds(meter metric.Meter) error {
 			Label: "cache", Values: map[string]func() int64{"state": s.store.CacheBytes, "deletes": s.deletes.CacheBytes}},
 		gauge.Gauge{Name: "frazil.dedup.run_files_open", Unit: "{file}", What: "Run files that are open; those that nobody uses are bounded by dedup.open_runs.",
 			Values: gauge.One(func() int64 { return int64(s.planner.Runs.OpenFiles()) })},
+		gauge.Gauge{Name: "frazil.dedup.walk_offsets_wanted", Unit: "{offset}", What: "Offsets of lazy tables that readers wait for and that are not read yet.",
+			Values: gauge.One(s.descents.remaining)},
 	)
 }

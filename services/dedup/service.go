@@ -71,10 +71,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	descents := newDescents(cfg.Waiting)
-	if err := descents.register(deps.Meter); err != nil {
-		return nil, err
-	}
 	dir, err := runs.Open(deps.FS, cfg.RunDir, cfg.OpenRuns)
 	if err != nil {
 		return nil, err
@@ -91,7 +87,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		garbage: collect.New(store, dir, cfg.Snapshots.Retention, deps.Clock),
 		flights: shared.New[kafkapos.TopicID, outcome](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
 
-		descents:  descents,
+		descents:  newDescents(cfg.Waiting),
 		recording: shared.New[string, struct{}](shared.Limits{Running: cfg.Waiting, Waiting: cfg.Waiting}),
 		slots:     make(chan struct{}, cfg.Parallel),
 		walks:     make(chan struct{}, cfg.Parallel),
