@@ -162,18 +162,23 @@ func (s *Service) verify(ctx context.Context, t *table, in *sighting, rec *state
 
 // spec is what plans for a log need.
 func (s *Service) spec(in *sighting, rec *state.Record, cuts [][]kafkapos.Offset, p kafkapos.Partition) *advance.Spec {
-	spec := &advance.Spec{
-		Log: state.Log{Epoch: rec.Epoch, Partition: p}, Table: tableSpec(rec, int32(len(rec.Schemas)-1)), SchemaID: int32(len(rec.Schemas) - 1),
-		ChunkLog2: rec.ChunkLog2, BlockLog2: rec.BlockLog2, Skip: s.cfg.skips(rec.Topic.Name),
-		LogStart: in.logs[p].start, LeaderEpoch: in.logs[p].leaderEpoch,
-	}
-	if in.logs[p].offline {
-		spec.LogStart, spec.LeaderEpoch = 0, -1
+	spec := s.recorded(rec, p)
+	if l := in.logs[p]; !l.offline {
+		spec.LogStart, spec.LeaderEpoch = l.start, l.leaderEpoch
 	}
 	if cuts != nil {
 		spec.CutEnds = cuts[p]
 	}
 	return spec
+}
+
+// recorded is a spec with what a table's record says of its logs.
+func (s *Service) recorded(rec *state.Record, p kafkapos.Partition) *advance.Spec {
+	id := int32(len(rec.Schemas) - 1)
+	return &advance.Spec{
+		Log: state.Log{Epoch: rec.Epoch, Partition: p}, Table: tableSpec(rec, id), SchemaID: id,
+		ChunkLog2: rec.ChunkLog2, BlockLog2: rec.BlockLog2, Skip: s.cfg.skips(rec.Topic.Name), LeaderEpoch: -1,
+	}
 }
 
 // cutEnds answers, per partition, the ends of the listed snapshots.

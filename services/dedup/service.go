@@ -140,6 +140,20 @@ func (s *Service) collect(ctx context.Context) {
 	}
 }
 
+// publish publishes a piece of a log, and has its runs merged when they have become many.
+func (s *Service) publish(ctx context.Context, spec *advance.Spec, piece *advance.Piece) error {
+	if _, err := s.planner.Publish(ctx, spec, piece); err != nil {
+		return err
+	}
+	if s.planner.Crowded(ctx, spec.Log) {
+		select {
+		case s.tidy <- spec.Log:
+		default: // busy: a later publish asks again
+		}
+	}
+	return nil
+}
+
 // mergeRuns merges the runs of logs that have become many, beside the advances that use them.
 func (s *Service) mergeRuns(ctx context.Context) {
 	for {

@@ -126,14 +126,8 @@ func (s *Service) walkPiece(
 	if err != nil || piece == nil {
 		return err
 	}
-	if _, err := s.planner.Publish(ctx, spec, piece); err != nil {
+	if err := s.publish(ctx, spec, piece); err != nil {
 		return err
-	}
-	if s.planner.Crowded(ctx, d.log) {
-		select {
-		case s.tidy <- d.log:
-		default: // busy: a later publish asks again
-		}
 	}
 	// Row groups that reach over what increments have published above: without them the file stays a room.
 	if err := s.planner.Complete(ctx, spec, int64(piece.Range.Start)>>spec.ChunkLog2); err != nil {
@@ -148,11 +142,9 @@ func (s *Service) walkSpec(ctx context.Context, rec *state.Record, v *state.View
 	if err != nil {
 		return nil, err
 	}
-	id := int32(len(rec.Schemas) - 1)
-	return &advance.Spec{
-		Log: v.Log, Table: tableSpec(rec, id), SchemaID: id, ChunkLog2: rec.ChunkLog2, BlockLog2: rec.BlockLog2,
-		Skip: s.cfg.skips(rec.Topic.Name), LogStart: v.Head.LogStart, LeaderEpoch: v.Head.LeaderEpoch, CutEnds: cuts[v.Log.Partition],
-	}, nil
+	spec := s.recorded(rec, v.Log.Partition)
+	spec.LogStart, spec.LeaderEpoch, spec.CutEnds = v.Head.LogStart, v.Head.LeaderEpoch, cuts[v.Log.Partition]
+	return spec, nil
 }
 
 // rooms says how files are named of which not every event was read; nil for an eager table.

@@ -94,16 +94,7 @@ func (w *worker) step(ctx context.Context) (again bool, err error) {
 	if piece == nil || err != nil {
 		return false, err
 	}
-	if _, err = w.s.planner.Publish(ctx, w.spec, piece); err != nil {
-		return false, err
-	}
-	if w.s.planner.Crowded(ctx, w.spec.Log) {
-		select {
-		case w.s.tidy <- w.spec.Log:
-		default: // busy: a later publish asks again
-		}
-	}
-	return true, nil
+	return true, w.s.publish(ctx, w.spec, piece)
 }
 
 // stop remembers a record that cannot be passed. An increment goes on up to it.
