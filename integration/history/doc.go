@@ -10,7 +10,7 @@
 //   - 400 for a load of v3 while a lazy table was not read whole, which says so; v3 does not list its
 //     snapshots that show files that nobody has read.
 //   - A load shows fewer records than there are for a while, never for good. Where partitions were added it shows the
-//     last cut for good and says so. It may show the topic before, for a moment, after that was created anew.
+//     last cut for good and says so, or all of them if its state epoch was made after. It may show the topic before, for a moment, after that was created anew.
 //   - A snapshot that was seen is not listed any more: its retention is over and no tag has it; Kafka has passed its
 //     start; or the state was rolled back after it was seen. A tag goes only for the last two reasons.
 //   - 404 NoSuchKey for a file of a snapshot that is not listed any more, or whose start Kafka has passed, or of a

@@ -168,12 +168,14 @@ func (w *world) rows(t *readback.Table, snapshot int64, i int) (rows []readback.
 // complete reports what a table does not show yet.
 func (w *world) complete(t *readback.Table, c *cut) error {
 	reason := t.Metadata.Properties["frazil.stale-reason"]
+	// A state epoch that was made after partitions were added, because the one before was lost, has all of them.
+	_, anew := t.Metadata.Properties[fmt.Sprintf("frazil.start.%d", w.partitions)]
 	switch {
 	case w.former[t.Metadata.Location]:
 		return again{fmt.Errorf("%s is of the topic before", t.Metadata.Location)}
-	case w.grown && !strings.Contains(reason, "partitions"):
+	case w.grown && !anew && !strings.Contains(reason, "partitions"):
 		return again{fmt.Errorf("partitions were added, stale reason %q", reason)}
-	case w.grown:
+	case w.grown && !anew:
 		return nil
 	case !slices.Equal(c.ends, w.ends):
 		return again{fmt.Errorf("ends %v, want %v; stale: %s", c.ends, w.ends, reason)}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/frazil-io/frazil/services/app"
 )
@@ -51,16 +52,22 @@ func list(m map[string]int) string {
 	return fmt.Sprintf("%d (%s)", total, strings.Join(out, ", "))
 }
 
+// shrinkTime bounds shrinking: a program that fails by waiting in vain takes as long as patience lasts.
+const shrinkTime = 3 * time.Minute
+
 // Check runs a program. The answer is nil, or says what failed and has the smallest program that was found to fail
-// likewise, running at most tries more.
+// likewise, running at most tries more, and none once shrinking has taken shrinkTime.
 func Check(ctx context.Context, p Program, open Opener, total *Report, tries int) error {
 	total.programs++
 	failed := run(ctx, p, open, total)
 	if failed == nil {
 		return nil
 	}
-	last, small := failed, p
+	last, small, end := failed, p, time.Now().Add(shrinkTime)
 	small = Shrink(p, tries, func(less Program) bool {
+		if time.Now().After(end) {
+			return false
+		}
 		f := run(ctx, less, open, NewReport())
 		if f == nil || f.Kind != failed.Kind {
 			return false

@@ -225,7 +225,7 @@ func (s *Store) GetBlob(ctx context.Context, name string) ([]byte, error) {
 }
 
 func (s *Store) get(ctx context.Context, p place) ([]byte, error) {
-	for last := ""; ; {
+	for {
 		raw, err := s.client.HGet(ctx, s.keys.values(p, spaceBlobs), p.field).Result()
 		if err != nil {
 			return nil, err
@@ -238,22 +238,34 @@ func (s *Store) get(ctx context.Context, p place) ([]byte, error) {
 		if len(names) == 0 {
 			return []byte(form.inline()), nil
 		}
-		out := make([]byte, 0, form.size)
+		out, whole := make([]byte, 0, form.size), true
 		for _, piece := range names {
 			part, err := s.client.Get(ctx, piece).Bytes()
-			if err != nil && !errors.Is(err, redis.Nil) {
+			if errors.Is(err, redis.Nil) {
+				whole = false
+				break
+			}
+			if err != nil {
 				return nil, err
 			}
 			out = append(out, part...)
 		}
-		if form.matches(out) {
+		if whole && form.matches(out) {
 			return out, nil
 		}
-		// It may have been deleted, or deleted and put again, meanwhile.
-		if raw == last {
+		// Pieces are named by the bytes that they make together: only one that is missing may come back, if the blob was
+		// deleted, or deleted and put again, meanwhile. That was so unless the blob names it in the same moment.
+		if whole {
 			return nil, fmt.Errorf("its pieces are not what they were: %w", fault.ErrCorrupt)
 		}
-		last = raw
+		keys := append([]string{s.keys.values(p, spaceBlobs)}, names...)
+		torn, err := s.scripts.torn.Run(ctx, s.client, keys, p.field, raw).Bool()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
+		}
+		if torn {
+			return nil, fmt.Errorf("a piece of it is missing: %w", fault.ErrCorrupt)
+		}
 	}
 }
 

@@ -10,9 +10,9 @@ const (
 	pieceGone = 3 // a piece has expired
 )
 
-// scripts are the changes that must be one step. Redis runs a script alone, and keeps all of it or nothing.
+// scripts are what must be one step. Redis runs a script alone, and keeps all of it or nothing.
 type scripts struct {
-	set, put, remove *redis.Script
+	set, put, remove, torn *redis.Script
 }
 
 func newScripts() scripts {
@@ -52,5 +52,13 @@ redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 for i = 3, #KEYS do redis.call('UNLINK', KEYS[i]) end
 return ''`),
+		// KEYS values, pieces… ARGV field, the stored form that names the pieces.
+		// Answers 1 if the blob has that form and one of its pieces is not there, else 0. It writes nothing.
+		torn: redis.NewScript(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+for i = 2, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 0 then return 1 end
+end
+return 0`),
 	}
 }
