@@ -139,11 +139,11 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// otherEncoder builds this test anew with an encoder that closes its pages much earlier: equal rows, other bytes and
-// another encoding id, as an upgrade makes them.
+// otherEncoder builds this test anew with an encoder that makes no dictionary of more than one value: equal rows, other
+// bytes and another encoding id, as an upgrade makes them.
 func otherEncoder(t *testing.T) string {
 	t.Helper()
-	const source, was, is = "../../libs/parquetio/doc.go", "pageTarget   = 1 << 20", "pageTarget   = 1 << 7"
+	const source, was, is = "../../libs/parquetio/doc.go", "dictDistinct = 1 << 15", "dictDistinct = 1"
 	text, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
