@@ -1,27 +1,21 @@
 package lint
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"strconv"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/frazil-io/frazil/libs/fault"
+	"github.com/frazil-io/frazil/libs/puffin"
 	"github.com/frazil-io/frazil/libs/readers"
 )
 
-// Frame of a deletion vector (Puffin spec, "deletion-vector-v1"): big-endian length of magic and bitmap, magic,
-// bitmap, big-endian CRC-32 of magic and bitmap.
-const (
-	vectorMagic = 0xD1D33964
-	vectorFrame = 12      // bytes beside the bitmap
-	maxVector   = 1 << 30 // bytes; a bitmap of 2^32 positions has half of it
-)
+// maxVector is how long a deletion vector may be, bytes; a bitmap of 2^32 positions has half of it.
+const maxVector = 1 << 30
 
 // vector checks a deletion vector and the Puffin file around it.
 func (o *opened) vector(f File, d *vectorFile) error {
@@ -29,7 +23,7 @@ func (o *opened) vector(f File, d *vectorFile) error {
 	if err != nil {
 		return fmt.Errorf("size of %s: %w", d.path, err)
 	}
-	if d.size < vectorFrame+8 || d.size > maxVector || d.offset+d.size > size {
+	if d.size < 0 || d.size > maxVector || d.offset+d.size > size {
 		return fmt.Errorf("the vector at %d of %d bytes is not in the file of %d: %w", d.offset, d.size, size, fault.ErrCorrupt)
 	}
 	blob := make([]byte, d.size)
@@ -67,39 +61,15 @@ func readAt(r io.ReaderAt, into []byte, off int64) error {
 	return err
 }
 
-// readVector checks the frame and answers how many positions there are, and the highest; -1 if there is none.
+// readVector answers how many positions there are, and the highest; -1 if there is none.
 func readVector(blob []byte) (cardinality, highest int64, err error) {
-	body := blob[4 : len(blob)-4]
-	switch {
-	case int64(binary.BigEndian.Uint32(blob)) != int64(len(body)):
-		return 0, 0, fmt.Errorf("the vector states %d bytes, the manifest %d: %w", binary.BigEndian.Uint32(blob), len(body), fault.ErrCorrupt)
-	case binary.BigEndian.Uint32(body) != vectorMagic:
-		return 0, 0, fmt.Errorf("no deletion vector: %w", fault.ErrCorrupt)
-	case crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(blob[len(blob)-4:]):
-		return 0, 0, fmt.Errorf("the checksum of the vector is wrong: %w", fault.ErrCorrupt)
-	}
-	in := bytes.NewReader(body[4:])
-	var groups uint64
-	if err := binary.Read(in, binary.LittleEndian, &groups); err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
-	}
 	highest = -1
-	for ; groups > 0; groups-- {
-		var key uint32
-		if err := binary.Read(in, binary.LittleEndian, &key); err != nil {
-			return 0, 0, fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
-		}
-		set := roaring.New()
-		if _, err := set.ReadFrom(in); err != nil {
-			return 0, 0, fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
-		}
-		if err := set.Validate(); err != nil {
-			return 0, 0, fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
-		}
-		cardinality += int64(set.GetCardinality())
-		if !set.IsEmpty() {
-			highest = max(highest, int64(key)<<32|int64(set.Maximum()))
-		}
+	err = puffin.EachBitmap(blob, func(high uint32, low *roaring.Bitmap) {
+		cardinality += int64(low.GetCardinality())
+		highest = max(highest, int64(high)<<32|int64(low.Maximum()))
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read vector: %w", err)
 	}
 	return cardinality, highest, nil
 }
