@@ -46,7 +46,7 @@ type Config struct {
 	// Branch is drained in place.
 	Branch string
 	// Target is a branch that is moved on to what was drained; "" = none. It must have no snapshot that is not in the
-	// history of Branch.
+	// history of Branch, and be there unless it is the main branch, which then begins with a drained snapshot.
 	Target string
 	// MergeFrom, if above 0, merges position deletes as well: in format version 2 those of data files that have at
 	// least so many files, in version 3 all that are left of version 2.

@@ -32,6 +32,9 @@ func (d *drainer) forward(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 		c, err := icebergcommit.FastForward(t.Base, d.cfg.Target, s.ID, d.cfg.Now())
+		if errors.Is(err, fault.ErrConflict) {
+			return false, fmt.Errorf("%w: branch %s stays where it is: commits that only it has, compactions too, have to be made on branch %s", err, d.cfg.Target, d.cfg.Branch)
+		}
 		if err != nil {
 			return false, fmt.Errorf("move branch %s on: %w", d.cfg.Target, err)
 		}

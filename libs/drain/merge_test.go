@@ -2,6 +2,7 @@ package drain_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/apache/iceberg-go"
@@ -91,8 +92,38 @@ func TestFromAStagingBranchToATarget(t *testing.T) {
 		// A target with commits of its own is left alone.
 		w.Write("main", "append", files{w.Data(ids(50, 51), opts{})})
 		w.Write("staging", "delete", files{w.Equality([]int{id}, ids(9, 10), opts{})})
-		if _, err := drain.Run(t.Context(), w, cfg); !errors.Is(err, fault.ErrConflict) || len(w.Visible("main")) != 11 {
+		if _, err := drain.Run(t.Context(), w, cfg); !errors.Is(err, fault.ErrConflict) || !strings.Contains(err.Error(), "have to be made on branch staging") || len(w.Visible("main")) != 11 {
 			t.Errorf("a target that went its own way: %v, %d rows", err, len(w.Visible("main")))
+		}
+	})
+}
+
+// A table whose writer has known nothing but the staging branch: its main branch begins without equality deletes.
+func TestAMainBranchThatBeginsDrained(t *testing.T) {
+	versions(t, func(t *testing.T, v int) {
+		w := draintest.New(t, v)
+		w.Write("staging", "overwrite", files{w.Data(ids(0, 10), opts{})})
+		w.Write("staging", "overwrite", files{w.Data(ids(3, 4), opts{}), w.Equality([]int{id}, ids(3, 5), opts{})})
+		cfg := config()
+		cfg.Branch, cfg.Target = "staging", "main"
+		stolen := false
+		w.Before = func() { // another writer begins it first
+			if head, err := w.Table().Head("staging"); err == nil && head.Summary[drain.Mark] != "" && !stolen {
+				stolen = true
+				w.Write("staging", "append", files{w.Data(ids(20, 21), opts{})})
+				w.Branch("main", "staging")
+			}
+		}
+		if _, err := drain.Run(t.Context(), w, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.Visible("main")) != 10 || !stolen {
+			t.Errorf("%d rows", len(w.Visible("main")))
+		}
+		draintest.Same(t, "main", w.Visible("main"), w.Visible("staging"))
+		cfg.Target = "typo"
+		if _, err := drain.Run(t.Context(), w, cfg); !errors.Is(err, fault.ErrNotFound) || !strings.Contains(err.Error(), "main, staging") {
+			t.Errorf("a target that is not there: %v", err)
 		}
 	})
 }

@@ -17,9 +17,13 @@ import (
 // Requirements and Updates are the JSON of a commit in the REST catalog API (CommitTableRequest): the catalog applies
 // the updates only if the branch still points to the parent.
 func (c *Commit) Requirements() []any {
+	var parent any // null = the branch must not be there
+	if c.ParentID != 0 {
+		parent = c.ParentID
+	}
 	return []any{
 		map[string]any{"type": "assert-table-uuid", "uuid": c.TableUUID},
-		map[string]any{"type": "assert-ref-snapshot-id", "ref": c.Branch, "snapshot-id": c.ParentID},
+		map[string]any{"type": "assert-ref-snapshot-id", "ref": c.Branch, "snapshot-id": parent},
 	}
 }
 
@@ -49,11 +53,14 @@ func (c *Commit) Apply(raw []byte, at string) ([]byte, error) {
 		return nil, err
 	}
 	head, err := t.Head(c.Branch)
+	if head == nil {
+		head = &icebergscan.Snapshot{}
+	}
 	last := c.sequence
 	if c.Snapshot != nil {
 		last--
 	}
-	if err != nil || head == nil || head.ID != c.ParentID || t.UUID != c.TableUUID || t.LastSequenceNumber != last {
+	if err != nil || head.ID != c.ParentID || t.UUID != c.TableUUID || t.LastSequenceNumber != last {
 		return nil, fmt.Errorf("branch %s has moved: %w", c.Branch, fault.ErrConflict)
 	}
 	e := editor{m: m}

@@ -76,8 +76,9 @@ type Change struct {
 
 // Commit is a change that is staged: its manifests are written, and a catalog can be told.
 type Commit struct {
-	Branch     string
-	TableUUID  string
+	Branch    string
+	TableUUID string
+	// ParentID is the head that the branch must have; 0 = the branch must not be there.
 	ParentID   int64
 	SnapshotID int64
 	// Snapshot and Ref are the JSON forms of the new snapshot and of the branch that points to it. Snapshot is nil for a
@@ -229,30 +230,32 @@ func (r *rawTable) ref(branch string, id int64) (json.RawMessage, error) {
 	return out, nil
 }
 
-// FastForward is the commit that moves a branch to a later snapshot of its own line. Errors: fault.ErrConflict if the
-// branch has snapshots that are not in the history of that one, fault.ErrNotFound, fault.ErrCorrupt.
+// FastForward is the commit that moves a branch to a later snapshot of its own line. A main branch without snapshots
+// begins there. Errors: fault.ErrConflict if the branch has snapshots that are not in the history of that one,
+// fault.ErrNotFound for another branch that is not there, fault.ErrCorrupt.
 func FastForward(base Base, branch string, to int64, now time.Time) (*Commit, error) {
 	t := base.Meta
 	head, err := t.Head(branch)
 	if err != nil {
 		return nil, err
 	}
-	if head == nil {
-		return nil, fmt.Errorf("branch %s has no snapshot: %w", branch, fault.ErrNotFound)
-	}
-	for id := to; id != head.ID; {
-		s, err := t.Snapshot(id)
-		if err != nil {
-			return nil, fmt.Errorf("branch %s has snapshot %d, which is not known to be in the history of %d: %w: %w", branch, head.ID, to, fault.ErrConflict, err)
+	from := int64(0)
+	if head != nil {
+		from = head.ID
+		for id := to; id != from; {
+			s, err := t.Snapshot(id)
+			if err != nil {
+				return nil, fmt.Errorf("branch %s has snapshot %d, which is not known to be in the history of %d: %w: %w", branch, from, to, fault.ErrConflict, err)
+			}
+			id = s.ParentID
 		}
-		id = s.ParentID
 	}
 	var meta rawTable
 	if err := json.Unmarshal(base.Raw, &meta); err != nil {
 		return nil, fmt.Errorf("table metadata: %w: %w", fault.ErrCorrupt, err)
 	}
 	out := &Commit{
-		Branch: branch, TableUUID: t.UUID, ParentID: head.ID, SnapshotID: to,
+		Branch: branch, TableUUID: t.UUID, ParentID: from, SnapshotID: to,
 		sequence: t.LastSequenceNumber, timestamp: max(now.UnixMilli(), t.LastUpdatedMs), nextRowID: t.NextRowID,
 	}
 	out.Ref, err = meta.ref(branch, to)
