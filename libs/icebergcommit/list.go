@@ -242,11 +242,24 @@ func single(typ string, v icebergscan.Value) []byte {
 		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v.Num)))
 	case "double":
 		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v.Num))
-	case "string", "binary", "fixed", "uuid", "decimal":
+	case "decimal":
+		return shortest(v.Bytes)
+	case "string", "binary", "fixed", "uuid":
 		if v.Bytes == nil {
 			return []byte{}
 		}
 		return v.Bytes
 	}
 	return nil
+}
+
+// shortest cuts a big-endian two's complement down to the bytes that it needs, at least one.
+func shortest(b []byte) []byte {
+	if len(b) == 0 {
+		return []byte{0}
+	}
+	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
+		b = b[1:]
+	}
+	return b
 }
