@@ -58,7 +58,8 @@ type Config struct {
 	Cache  CacheConfig  `yaml:"cache"`
 	Memory MemoryConfig `yaml:"memory"`
 	Dedup  DedupConfig  `yaml:"dedup"`
-	// Slots bound the materializer's work that goes on at once. Defaults: cores, cores, 1024.
+	// Slots bound the materializer's work that goes on at once, and in each service the requests that wait, by kind.
+	// Defaults: cores, cores, 1024.
 	Slots materializer.SlotsConfig `yaml:"slots"`
 	// BuildTimeout ends the making of one row group. Default 5m.
 	BuildTimeout time.Duration   `yaml:"build_timeout"`

@@ -20,7 +20,7 @@ func (c Config) catalog() catalog.Config {
 	own := catalog.Default()
 	own.Namespace, own.Bucket, own.Topics, own.Freshness = c.Namespace, c.S3.Bucket, c.Topics, c.Freshness
 	own.Cache.MetadataMaxBytes = int64(c.Cache.MetadataMaxBytes)
-	own.ListedSnapshots = c.Snapshots.Listed
+	own.ListedSnapshots, own.Waiting = c.Snapshots.Listed, c.Slots.Waiting
 	own.Tables = make(map[string]catalog.TableConfig, len(c.Tables))
 	own.Lazy = catalog.Lazy{All: c.Plan == dedup.PlanLazy, Except: map[string]bool{}}
 	for topic, t := range c.Tables {

@@ -28,6 +28,9 @@ type Config struct {
 	Lazy Lazy `yaml:"-"`
 	// ListedSnapshots is how many snapshots metadata lists beside the tagged ones. Default 100.
 	ListedSnapshots int `yaml:"listed_snapshots"`
+	// Waiting is how many requests may wait: for a table, for an object that is rendered, for a broker to answer; each
+	// kind for itself. Default 1024.
+	Waiting int `yaml:"waiting"`
 }
 
 // TopicsConfig chooses topics by glob (* ? [a-z]).
@@ -94,6 +97,7 @@ func Default() Config {
 		},
 		Cache:           CacheConfig{MetadataMaxBytes: 128 << 20},
 		ListedSnapshots: 100,
+		Waiting:         1024,
 	}
 }
 
@@ -114,6 +118,9 @@ func (c *Config) Validate() (warnings []error, err error) {
 	}
 	if c.ListedSnapshots < 1 {
 		bad("listed_snapshots must be at least 1")
+	}
+	if c.Waiting < 1 {
+		bad("slots.waiting must be at least 1")
 	}
 	for _, g := range slices.Concat(c.Topics.Include, c.Topics.Exclude) {
 		if _, err := path.Match(g, ""); err != nil {

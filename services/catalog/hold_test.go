@@ -42,7 +42,7 @@ func hold(t *testing.T, prepare func(*holding)) *holding {
 	w.topic("orders", 1, 30)
 	h := &holding{world: w, door: &asked{w.kafka, make(chan struct{}, 100)}, loaded: make(chan error, 1)}
 	w.door = h.door
-	w.Service = w.replica(func(c *Config) { c.Freshness.LoadWait = time.Hour })
+	w.Service = w.replica(func(c *Config) { c.Freshness.LoadWait, c.Waiting = time.Hour, 1 })
 	prepare(h)
 	w.kafka.SetDown(true)
 	for len(h.door.knock) > 0 {
@@ -77,6 +77,18 @@ func TestFirstLoadWaitsForABroker(t *testing.T) {
 		if err := <-h.loaded; err != nil {
 			t.Errorf("%s: a load with a broker that came back: %v", name, err)
 		}
+	}
+}
+
+// As many loads are held as may wait; the next one is told to come again.
+func TestHeldLoadsAreBounded(t *testing.T) {
+	h := hold(t, func(*holding) {})
+	if _, err := h.tryLoad(&catalogv1.LoadTableRequest{}); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("one load more than may wait: %v", err)
+	}
+	h.kafka.SetDown(false)
+	if err := <-h.loaded; err != nil {
+		t.Errorf("the load that was held: %v", err)
 	}
 }
 

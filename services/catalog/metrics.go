@@ -36,7 +36,7 @@ func (s *Service) reportBounds(meter metric.Meter) error {
 	return gauge.Register(meter,
 		gauge.Gauge{Name: "frazil.catalog.cache_used", Unit: "By", What: "Bytes of rendered metadata and table states in memory; bound: cache.metadata_max_bytes.",
 			Values: gauge.One(func() int64 { _, n := s.cache.items.Size(); return n })},
-		gauge.Gauge{Name: "frazil.catalog.requests_waiting", Unit: "{request}", What: "Requests that wait, by kind: table, render; bound of each: 1024.",
+		gauge.Gauge{Name: "frazil.catalog.requests_waiting", Unit: "{request}", What: "Requests that wait, by kind: table, render; bound of each: slots.waiting.",
 			Label: "kind", Values: map[string]func() int64{
 				"table":  func() int64 { return int64(s.flights.Waiting()) },
 				"render": func() int64 { return int64(s.renders.Waiting()) },

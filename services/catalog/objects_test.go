@@ -296,6 +296,7 @@ func TestConfig(t *testing.T) {
 		"duration":         func(c *Config) { c.Freshness.OffsetsTTL = 0 },
 		"cache":            func(c *Config) { c.Cache.MetadataMaxBytes = 5 },
 		"listed":           func(c *Config) { c.ListedSnapshots = 0 },
+		"waiting":          func(c *Config) { c.Waiting = 0 },
 		"freshness, kafka": func(c *Config) { c.Freshness.KafkaTimeout = -1 },
 	} {
 		cfg := Default()

@@ -26,8 +26,6 @@ import (
 const (
 	maxFlights = 256
 	maxRenders = 16
-	maxWaiting = 1024
-	maxHeld    = 1024 // loads that wait for a broker to answer
 )
 
 // Deps are what the catalog stands on.
@@ -77,9 +75,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, names: newFileNames(), cache: newCache(cfg.Cache.MetadataMaxBytes), metrics: m,
-		flights: shared.New[string, outcome](shared.Limits{Running: maxFlights, Waiting: maxWaiting}),
-		renders: shared.New[string, []byte](shared.Limits{Running: maxRenders, Waiting: maxWaiting}),
-		held:    make(chan struct{}, maxHeld),
+		flights: shared.New[string, outcome](shared.Limits{Running: maxFlights, Waiting: cfg.Waiting}),
+		renders: shared.New[string, []byte](shared.Limits{Running: maxRenders, Waiting: cfg.Waiting}),
+		held:    make(chan struct{}, cfg.Waiting),
 		ready:   make(chan struct{}), ended: make(chan struct{}), tables: map[string]*table{},
 	}
 	s.dir = newDirectory(deps.Kafka, &s.cfg, deps.Now)

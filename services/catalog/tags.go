@@ -29,15 +29,21 @@ func (s *Service) UpdateTags(ctx context.Context, req *catalogv1.UpdateTagsReque
 	if err != nil {
 		return nil, fmt.Errorf("tag table %s: %w", req.GetTable(), err)
 	}
-	if want, is := req.GetTableUuid(), newSubject(&s.cfg, state, dialect).uuid().String(); want != "" && want != is {
+	sub := newSubject(&s.cfg, state, dialect)
+	if want, is := req.GetTableUuid(), sub.uuid().String(); want != "" && want != is {
 		return nil, fmt.Errorf("%w: the UUID of table %s is %s, not %s", fault.ErrConflict, req.GetTable(), is, want)
+	}
+	// The answer is the table as the dialect shows it. Where there is no such answer nothing is changed; a state epoch
+	// that a dialect shows once is shown by it from then on.
+	if snap := currentSnapshot(state); snap != nil && !sub.shows(snap) {
+		return nil, sub.refused()
 	}
 	resp, err := s.deps.Dedup.UpdateTags(ctx, updateTags(state.GetStateEpoch(), req))
 	if err != nil {
 		return nil, s.notTagged(s.table(topic), req.GetTable(), rpc.Error(err))
 	}
 	s.tagged(s.table(topic), resp.GetState())
-	sub := newSubject(&s.cfg, resp.GetState(), dialect)
+	sub = newSubject(&s.cfg, resp.GetState(), dialect)
 	out := &catalogv1.UpdateTagsResponse{MetadataLocation: sub.uri(sub.object(sub.metadataFile()).Key())}
 	if out.MetadataJson, err = sub.metadata(stale, false); err != nil {
 		return nil, err

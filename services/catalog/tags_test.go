@@ -84,3 +84,43 @@ func TestTagsAreRefsAtOnce(t *testing.T) {
 		t.Fatalf("no table: %v", err)
 	}
 }
+
+// A tag is changed, or the change is refused, never both: what a dialect cannot show, as the vectors of files that nobody
+// has read, is refused before anything is changed, and the other dialect takes it.
+func TestATagThatCannotBeAnsweredIsNotChanged(t *testing.T) {
+	w := newWorld(t)
+	w.topic("orders", 1, 40)
+	w.load(&catalogv1.LoadTableRequest{Warehouse: objectname.V2})
+	var current int64
+	var epoch string
+	w.dedup.set(func(f *fakeDedup) {
+		epoch = f.current["orders"]
+		f.change(epoch, func(s *dedupv1.TableState) {
+			current = currentSnapshot(s).GetId()
+			currentSnapshot(s).GetGroups()[0].Rooms = true
+			s.Tags = map[string]int64{"month-end": current}
+		})
+	})
+	w.Service = w.replica()
+	for _, change := range []*catalogv1.TagChange{{Name: "month-end"}, {Name: "year-end", SnapshotId: current}} {
+		req := &catalogv1.UpdateTagsRequest{Warehouse: objectname.V3, Namespace: "kafka", Table: "orders", Changes: []*catalogv1.TagChange{change}}
+		if _, err := w.UpdateTags(t.Context(), req); !errors.Is(err, fault.ErrInvalid) {
+			t.Fatalf("tag %s in a dialect without the table: %v", change.GetName(), err)
+		}
+		w.dedup.set(func(f *fakeDedup) {
+			if tags := f.newest(epoch).GetTags(); len(tags) != 1 || tags["month-end"] != current {
+				t.Fatalf("refused, and yet the tags are %v", tags)
+			}
+		})
+		req.Warehouse = objectname.V2
+		if _, err := w.UpdateTags(t.Context(), req); err != nil {
+			t.Fatalf("tag %s: %v", change.GetName(), err)
+		}
+		w.dedup.set(func(f *fakeDedup) {
+			if tags := f.newest(epoch).GetTags(); tags[change.GetName()] != change.GetSnapshotId() {
+				t.Fatalf("taken, and yet the tags are %v", tags)
+			}
+			f.change(epoch, func(s *dedupv1.TableState) { s.Tags = map[string]int64{"month-end": current} })
+		})
+	}
+}

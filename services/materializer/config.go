@@ -48,7 +48,7 @@ type SlotsConfig struct {
 	// Scan is how many scans go on at once. They have slots of their own: a read may wait for a scan, so reads
 	// must not keep it from its turn. Default: the number of cores.
 	Scan int `yaml:"scan"`
-	// Waiting is how many requests of either kind may wait. Default 1024.
+	// Waiting is how many requests of each kind may wait. Default 1024.
 	Waiting int `yaml:"waiting"`
 }
 
