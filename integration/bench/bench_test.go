@@ -29,6 +29,10 @@ func TestBench(t *testing.T) {
 		{"i", benchChunks},
 		{"j", benchKeys},
 		{"k", benchMarks},
+		{"l", benchDrain},
+		{"m", benchBacklog},
+		{"n", benchRowIndex},
+		{"o", benchProbe},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {

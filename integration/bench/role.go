@@ -37,6 +37,7 @@ type measured struct {
 	CPU    float64 `json:"cpu"`   // seconds of this process, user and system
 	Wall   float64 `json:"wall"`  // seconds
 	Allocs int64   `json:"allocs"`
+	Peak   int64   `json:"peak,omitempty"` // bytes in memory at most, of those roles that say it
 }
 
 // PerEvent is CPU per event, microseconds.
@@ -58,7 +59,7 @@ func Played(ctx context.Context, out io.Writer) (bool, error) {
 	}
 	play, ok := map[string]func(context.Context, *role) (measured, error){
 		"consume": consume, "fetch": fetch, "decode": decodeAlone, "encode": encodeAlone, "keys": keysAlone, "empty": serveEmpty,
-		"files": serveFiles, "lookups": lookUp, "pebble": pebbleKeys,
+		"files": serveFiles, "lookups": lookUp, "pebble": pebbleKeys, "probe": probeTable, "manifests": decodeManifests, "rowindex": fillIndex,
 	}[r.Name]
 	if !ok {
 		return true, fmt.Errorf("unknown role %q", r.Name)

@@ -163,12 +163,7 @@ func asker(t testing.TB, engine Engine, catalogs map[string]Catalog) func(job an
 	}
 	switch engine {
 	case Spark:
-		libs := jars(t, "spark", sparkPOM, false)
-		found, err := filepath.Glob(filepath.Join(libs, "*.jar"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no jars in %s: %v", libs, err)
-		}
-		return run(Python(t, engine), "SPARK_JARS="+strings.Join(found, ","))
+		return run(Python(t, engine), SparkJars(t))
 	case Trino:
 		python := Python(t, engine)
 		return run(python, "TRINO_PORT="+startTrino(t, catalogs))
@@ -179,6 +174,18 @@ func asker(t testing.TB, engine Engine, catalogs map[string]Catalog) func(job an
 	default:
 		return run(Python(t))
 	}
+}
+
+// SparkJars installs what Spark needs to read Iceberg tables, and answers the line of the environment that its scripts
+// look for.
+func SparkJars(t testing.TB) string {
+	t.Helper()
+	libs := jars(t, "spark", sparkPOM, false)
+	found, err := filepath.Glob(filepath.Join(libs, "*.jar"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no jars in %s: %v", libs, err)
+	}
+	return "SPARK_JARS=" + strings.Join(found, ",")
 }
 
 // batches are the queries of each process. DuckDB 1.5.5 keeps one set of storage credentials for a location, and a
