@@ -27,10 +27,12 @@ type event struct {
 
 // fakeTopic is a topic, and a materializer that reads it. Bytes of row groups are a function of their rows.
 type fakeTopic struct {
-	mu       sync.Mutex
-	logs     [][]event
-	starts   []kafkapos.Offset
-	epochs   []int32
+	mu     sync.Mutex
+	logs   [][]event
+	starts []kafkapos.Offset
+	epochs []int32
+	// elected are the leaders that elect has made, per partition.
+	elected  [][]elected
 	encoding string
 	// fail, if set, is asked before every scan.
 	fail func(p kafkapos.Partition, rng kafkapos.Range) error
@@ -44,7 +46,7 @@ type fakeTopic struct {
 func newFakeTopic(partitions int) *fakeTopic {
 	f := &fakeTopic{
 		logs: make([][]event, partitions), starts: make([]kafkapos.Offset, partitions), epochs: make([]int32, partitions),
-		encoding: "encodinga2",
+		elected: make([][]elected, partitions), encoding: "encodinga2",
 	}
 	f.resetScanned()
 	return f
@@ -63,6 +65,41 @@ func (f *fakeTopic) append(p int, events ...event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.logs[p] = append(f.logs[p], events...)
+}
+
+// addPartition makes a partition more.
+func (f *fakeTopic) addPartition(events ...event) {
+	f.logs, f.starts, f.epochs, f.elected = append(f.logs, events), append(f.starts, 0), append(f.epochs, 0), append(f.elected, nil)
+	f.scanned = append(f.scanned, map[kafkapos.Offset]int{})
+}
+
+// elected is the leader that wrote the offsets from start on.
+type elected struct {
+	epoch int32
+	start kafkapos.Offset
+}
+
+// elect makes another leader, whose log ends at end: what lies above is cut off.
+func (f *fakeTopic) elect(p int, end kafkapos.Offset) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs[p] = slices.Clone(f.logs[p][:end])
+	f.epochs[p]++
+	f.elected[p] = append(f.elected[p], elected{f.epochs[p], end})
+}
+
+// writer answers the leader epoch under which an offset was written, -1 below the first.
+func (f *fakeTopic) writer(p kafkapos.Partition, off kafkapos.Offset) int32 {
+	if off < 0 {
+		return -1
+	}
+	epoch := int32(0)
+	for _, e := range f.elected[p] {
+		if off >= e.start {
+			epoch = e.epoch
+		}
+	}
+	return epoch
 }
 
 // DiscoverSchema implements materializerv1.MaterializerServiceClient.
@@ -127,7 +164,7 @@ func (f *fakeTopic) ScanKeys(
 		}})
 	}
 	s.add(&materializerv1.ScanKeysResponse{Part: &materializerv1.ScanKeysResponse_Trailer{Trailer: &materializerv1.ScanTrailer{
-		Position: int64(rng.End), LogStartOffset: int64(f.starts[p]), LeaderEpoch: f.epochs[p],
+		Position: int64(rng.End), LogStartOffset: int64(f.starts[p]), LeaderEpoch: f.writer(p, rng.End-1),
 	}}})
 	return s, nil
 }

@@ -83,7 +83,8 @@ type Spec struct {
 	Skip bool
 	// LogStart is Kafka's log start: nothing below can be read.
 	LogStart kafkapos.Offset
-	// LeaderEpoch is the log's present leader epoch; -1 unknown.
+	// LeaderEpoch is the leader epoch under which the log was last found to continue; -1 unknown. What a later leader
+	// wrote is not read, and what was read before a later leader was looked at is not published.
 	LeaderEpoch kafkapos.LeaderEpoch
 	// CutEnds are the ends, in this log, of the kept snapshots: counts stay exact for them.
 	CutEnds []kafkapos.Offset
@@ -238,8 +239,19 @@ func (p *Planner) scan(ctx context.Context, s *Spec, rng kafkapos.Range, groups 
 	return res, nil
 }
 
-// read scans a range of the log and remembers with what its row groups are encoded.
+// read scans a range of the log and remembers with what its row groups are encoded. fault.ErrUnavailable: a later leader
+// than that of the plan has written there, so that it may not continue what is published.
 func (p *Planner) read(ctx context.Context, s *Spec, req scan.Request) (*scan.Result, error) {
+	res, err := p.look(ctx, s, req)
+	if err == nil && s.LeaderEpoch >= 0 && res.LeaderEpoch > s.LeaderEpoch {
+		return nil, fmt.Errorf("partition %d %s was written under leader epoch %d, the log is known under %d: %w",
+			s.Log.Partition, req.Range, res.LeaderEpoch, s.LeaderEpoch, fault.ErrUnavailable)
+	}
+	return res, err
+}
+
+// look is read, whoever has written.
+func (p *Planner) look(ctx context.Context, s *Spec, req scan.Request) (*scan.Result, error) {
 	req.Table, req.Partition, req.ChunkLog2 = s.Table, s.Log.Partition, s.ChunkLog2
 	res, err := scan.Read(ctx, p.Materializer, req)
 	if err != nil {
@@ -249,13 +261,33 @@ func (p *Planner) read(ctx context.Context, s *Spec, req scan.Request) (*scan.Re
 	return res, nil
 }
 
+// current is fault.ErrUnavailable when the head is not of the leader epoch of the plan. Under a later one the log was
+// looked at since, and what was read before may have been cut off; under an earlier one it was not looked at yet.
+func (s *Spec) current(h *state.Head) error {
+	if s.LeaderEpoch >= 0 && h.LeaderEpoch != s.LeaderEpoch {
+		return fmt.Errorf("partition %d is known under leader epoch %d, the plan is of %d: %w",
+			s.Log.Partition, h.LeaderEpoch, s.LeaderEpoch, fault.ErrUnavailable)
+	}
+	return nil
+}
+
+// Known answers with what the files of a state epoch are encoded now, if any scan has reported it.
+func (p *Planner) Known(epoch string) (scan.Encoding, bool) {
+	last, _ := p.encodings.Load(epoch)
+	e, known := last.(scan.Encoding)
+	return e, known
+}
+
 // Encoding answers with what the table's files are encoded now. It is asked for where no scan has reported it yet.
 func (p *Planner) Encoding(ctx context.Context, s *Spec) (scan.Encoding, error) {
-	if last, ok := p.encodings.Load(s.Log.Epoch); ok {
-		if e, ok := last.(scan.Encoding); ok {
-			return e, nil
-		}
+	if e, ok := p.Known(s.Log.Epoch); ok {
+		return e, nil
 	}
+	return p.AskEncoding(ctx, s)
+}
+
+// AskEncoding asks with what the table's files are encoded now, whatever scans have reported.
+func (p *Planner) AskEncoding(ctx context.Context, s *Spec) (scan.Encoding, error) {
 	e, err := scan.ReadEncoding(ctx, p.Materializer, s.Table, s.Log.Partition)
 	if err != nil {
 		return scan.Encoding{}, err
@@ -300,11 +332,15 @@ func (p *Planner) rebase(ctx context.Context, s *Spec, pc *Piece, v *state.View)
 }
 
 // Publish publishes a piece. published is false when another writer has published its range, or the log has
-// changed so that the piece must be planned anew; nothing has changed then.
+// changed so that the piece must be planned anew; nothing has changed then. fault.ErrUnavailable: the log is known
+// under another leader epoch than that of the plan.
 func (p *Planner) Publish(ctx context.Context, s *Spec, pc *Piece) (published bool, err error) {
 	for {
 		v, err := p.Store.View(ctx, s.Log)
 		if err != nil {
+			return false, fmt.Errorf("publish %s: %w", pc.Range, err)
+		}
+		if err := s.current(v.Head); err != nil {
 			return false, fmt.Errorf("publish %s: %w", pc.Range, err)
 		}
 		ok, err := p.rebase(ctx, s, pc, v)
@@ -342,7 +378,6 @@ func (p *Planner) commitPiece(ctx context.Context, s *Spec, pc *Piece, v *state.
 	if pc.Range.End == d.head.End {
 		d.head.Tail = pc.scan.Tail
 	}
-	d.head.LeaderEpoch = max(d.head.LeaderEpoch, s.LeaderEpoch)
 	d.head.LogStart = max(d.head.LogStart, s.LogStart, pc.scan.LogStart)
 	if err := d.addScan(ctx, pc.scan); err != nil {
 		return err

@@ -25,8 +25,8 @@ func (p *Planner) Begin(ctx context.Context, s *Spec, start, end kafkapos.Offset
 	return nil
 }
 
-// Note publishes what was learned about the log beside its events: a higher start, a higher log start, a newer
-// leader epoch. Nothing goes back. It publishes nothing when nothing is new.
+// Note publishes what was learned about the log beside its events: a higher start, a higher log start. Nothing goes
+// back. It publishes nothing when nothing is new.
 func (p *Planner) Note(ctx context.Context, s *Spec, start kafkapos.Offset) error {
 	for {
 		h, version, err := p.Store.Head(ctx, s.Log)
@@ -36,7 +36,6 @@ func (p *Planner) Note(ctx context.Context, s *Spec, start kafkapos.Offset) erro
 		n := *h
 		n.Start = max(h.Start, min(start, h.End))
 		n.LogStart = max(h.LogStart, s.LogStart)
-		n.LeaderEpoch = max(h.LeaderEpoch, s.LeaderEpoch)
 		if s.LogStart > h.End {
 			// Everything that is published is gone, and what came after it too: begin again above.
 			n.Frontier, n.End, n.Start = s.LogStart, s.LogStart, s.LogStart
@@ -52,15 +51,35 @@ func (p *Planner) Note(ctx context.Context, s *Spec, start kafkapos.Offset) erro
 	}
 }
 
-// Verify reads the end of the published part again. false: it is not the log that was published, or no longer
-// reaches as far: it was truncated, or is another one. An end below the published one proves nothing alone: another
-// replica has looked later. A log of which nothing near the end can be read any more, because retention took it, is
-// taken for the same, and so is one of which nothing was read yet, as long as it reaches as far.
-func (p *Planner) Verify(ctx context.Context, s *Spec, h *state.Head, end kafkapos.Offset) (same bool, err error) {
-	unread := h.Tail.From < 0
-	if unread && end >= h.End {
-		return true, nil
+// Verify reads the end of the published part again, and notes the leader epoch under which it is there. false: it is
+// not the log that was published, or no longer reaches as far: it was truncated, or is another one. Nothing below the
+// published end was written under a later leader than the head knows: whatever was has replaced what was published. An
+// end below the published one proves nothing alone: another replica has looked later. A log of which nothing near the
+// end can be read any more, because retention took it, is taken for the same. What others publish meanwhile is looked
+// at as well: h is the head that was looked at last.
+func (p *Planner) Verify(ctx context.Context, s *Spec, end kafkapos.Offset) (same bool, h *state.Head, err error) {
+	for {
+		h, version, err := p.Store.Head(ctx, s.Log)
+		if err != nil {
+			return false, nil, err
+		}
+		if same, err := p.verify(ctx, s, h, end); !same || err != nil {
+			return false, h, err
+		}
+		if h.LeaderEpoch >= s.LeaderEpoch {
+			return true, h, nil
+		}
+		n := *h
+		n.LeaderEpoch = s.LeaderEpoch
+		err = p.Store.SetHead(ctx, s.Log, version, &n)
+		if err == nil || !errors.Is(err, fault.ErrConflict) {
+			return err == nil, &n, err
+		}
 	}
+}
+
+func (p *Planner) verify(ctx context.Context, s *Spec, h *state.Head, end kafkapos.Offset) (same bool, err error) {
+	unread := h.Tail.From < 0
 	rng := kafkapos.Range{Start: h.Tail.From, End: h.End}
 	if unread {
 		rng.Start = h.End - 1
@@ -68,12 +87,14 @@ func (p *Planner) Verify(ctx context.Context, s *Spec, h *state.Head, end kafkap
 	if rng.Start < max(s.LogStart, h.LogStart) {
 		return true, nil
 	}
-	res, err := p.read(ctx, s, scan.Request{Range: rng, Skip: true})
+	res, err := p.look(ctx, s, scan.Request{Range: rng, Skip: true})
 	switch {
 	case errors.Is(err, fault.ErrRetired) && end < h.End:
 		return false, nil
 	case err != nil: // also Retired: retention moves on while we look
 		return false, fmt.Errorf("read the end of partition %d again: %w", s.Log.Partition, err)
+	case h.LeaderEpoch >= 0 && res.LeaderEpoch > h.LeaderEpoch:
+		return false, nil
 	}
 	return unread || res.Tail == h.Tail, nil
 }
@@ -83,6 +104,9 @@ func (p *Planner) Verify(ctx context.Context, s *Spec, h *state.Head, end kafkap
 func (p *Planner) Complete(ctx context.Context, s *Spec, number int64) error {
 	for {
 		v, err := p.Store.View(ctx, s.Log)
+		if err == nil {
+			err = s.current(v.Head)
+		}
 		if err != nil {
 			return err
 		}
@@ -164,7 +188,6 @@ func (p *Planner) Covers(ctx context.Context, s *Spec, c *state.Chunk, start kaf
 
 // outdated reports whether the chunk's row groups were recorded with another encoder than the present one.
 func (p *Planner) outdated(s *Spec, c *state.Chunk) bool {
-	last, _ := p.encodings.Load(s.Log.Epoch)
-	now, known := last.(scan.Encoding)
+	now, known := p.Known(s.Log.Epoch)
 	return known && c.Encoding != "" && c.Encoding != now.ID
 }

@@ -96,7 +96,7 @@ func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, blob := range blobs {
+	for _, blob := range blobs { // the newest first: an older one may be of another encoder
 		groups, err := r.recorded(ctx, rec, v, c, blob, d)
 		if !errors.Is(err, fault.ErrRetired) {
 			return groups, c.SchemaID, err

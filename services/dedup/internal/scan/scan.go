@@ -49,6 +49,8 @@ type Result struct {
 	Encoding, FileSchema string
 	BaseBytes            int64
 	LogStart             kafkapos.Offset
+	// LeaderEpoch is the newest one under which anything of the range was written; -1 none, or unknown.
+	LeaderEpoch kafkapos.LeaderEpoch
 	// Tail is the fingerprint of the end of the range.
 	Tail state.Tail
 	// Scanned is the number of events read.
@@ -269,6 +271,7 @@ func (c *collector) finish() (*Result, error) {
 	}
 	c.out.Layout = layouts[0]
 	c.out.LogStart = kafkapos.Offset(c.trailer.GetLogStartOffset())
+	c.out.LeaderEpoch = kafkapos.LeaderEpoch(c.trailer.GetLeaderEpoch())
 	c.out.Tail = tail(c.out.Layout, c.out.Events)
 	return c.out, nil
 }
