@@ -333,24 +333,93 @@ func TestPausedWriterWhoseObjectsWereCollected(t *testing.T) {
 	w.check(st, last(st))
 }
 
-// Another encoder makes other bytes: the next snapshot has other files, all of which can be served.
+// Another encoder makes other bytes: every kept snapshot has other files, all of which can be served.
 func TestAnotherEncoder(t *testing.T) {
-	w, old := given(t, 1)
-	w.topic.encoding = "encodingb3"
-	w.restart()
-	st := w.advance()
-	if st.GetStateEpoch() != old.GetStateEpoch() || last(st).GetId() != last(old).GetId() {
-		t.Fatal("the same cut became another snapshot")
+	w, old := given(t, 2)
+	for i := range 6 {
+		w.topic.append(i%2, put(i, 7, i+1)...)
+		old = w.advance()
 	}
-	for key := range w.keys(st, last(st)) {
-		if !strings.Contains(key, "encodingb3") {
-			t.Fatalf("file %s", key)
+	old = w.retag(old, set("kept", old.GetSnapshots()[2].GetId()))
+	for _, encoding := range []string{"encodingb3", "encodingc4"} {
+		w.topic.encoding = encoding
+		w.restart()
+		st := w.advance()
+		if st.GetStateEpoch() != old.GetStateEpoch() || len(st.GetSnapshots()) != len(old.GetSnapshots()) {
+			t.Fatalf("%d snapshots of %s, had %d of %s", len(st.GetSnapshots()), st.GetStateEpoch(), len(old.GetSnapshots()), old.GetStateEpoch())
+		}
+		for i, snap := range st.GetSnapshots() {
+			if snap.GetId() != old.GetSnapshots()[i].GetId() {
+				t.Fatal("the same cut became another snapshot")
+			}
+			for key := range w.keys(st, snap) {
+				if !strings.Contains(key, encoding) {
+					t.Fatalf("file %s of snapshot %d", key, i)
+				}
+			}
+			w.check(st, snap)
 		}
 	}
-	w.check(st, last(st))
 	w.topic.append(0, put(5)...)
-	st = w.advance()
+	st := w.advance()
+	for _, snap := range st.GetSnapshots() {
+		w.check(st, snap)
+	}
+	for range 3 { // what they need is not collected
+		if err := w.garbage.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(2 * time.Hour)
+	}
 	w.check(st, last(st))
+}
+
+// The materializers of a table at rest are upgraded, while dedup runs on.
+func TestAnotherEncoderBesideATableAtRest(t *testing.T) {
+	for _, lazy := range []bool{false, true} {
+		w, r := newWorld(t, 2), rand.New(rand.NewPCG(8, 8))
+		if lazy {
+			w = newLazyWorld(t, 2)
+		}
+		for i := range 5 {
+			w.topic.append(i%2, put(i, 7, i+1)...)
+			w.advance()
+		}
+		w.topic.encoding = "encodingb3"
+		w.now = w.now.Add(encodingCheck)
+		st := w.advance()
+		for _, snap := range st.GetSnapshots() {
+			for key := range w.keys(st, snap) {
+				if !strings.Contains(key, "encodingb3") {
+					t.Fatalf("lazy %v: file %s", lazy, key)
+				}
+			}
+			if lazy {
+				w.checkLazy(st, snap, r)
+			} else {
+				w.check(st, snap)
+			}
+		}
+		if len(st.GetSnapshots()) < 5 {
+			t.Fatalf("%d snapshots", len(st.GetSnapshots()))
+		}
+	}
+}
+
+// A table whose topic has got more partitions is not advanced, and goes on being read.
+func TestAnotherEncoderAfterPartitionsWereAdded(t *testing.T) {
+	w, old := given(t, 1)
+	w.topic.addPartition(put(1)...)
+	w.topic.encoding = "encodingb3"
+	w.restart()
+	resp, err := w.Advance(t.Context(), w.request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(resp.GetStaleReason(), "partitions") || last(resp.GetState()).GetId() != last(old).GetId() {
+		t.Fatalf("stale: %q", resp.GetStaleReason())
+	}
+	w.check(resp.GetState(), last(resp.GetState()))
 }
 
 // Callers wait no longer than they asked for; the walk goes on and its progress is told.

@@ -24,6 +24,10 @@ type table struct {
 	rec  *state.Record
 	// freshAt is when the table was last known to be up to date; zero: not since the process started.
 	freshAt time.Time
+	// named is the state epoch and the encoding for which the files of the kept snapshots are known to be named, and
+	// encodedAt when the encoding was last asked for, or first known.
+	named     string
+	encodedAt time.Time
 
 	// verified has the leader epoch under which the end of each log was last found to be what was published. Used
 	// by one flight at a time.
@@ -141,6 +145,31 @@ func (t *table) settle(s sighting, rec *state.Record, now time.Time) {
 	defer t.mu.Unlock()
 	t.done, t.rec, t.freshAt = &s, rec, now
 	t.seen.known = max(t.seen.known, rec.Version)
+}
+
+// checkEncoding reports whether it is time to ask for the encoding again. One caller is told so.
+func (t *table) checkEncoding(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	due := !t.encodedAt.IsZero() && now.Sub(t.encodedAt) >= encodingCheck
+	if due || t.encodedAt.IsZero() {
+		t.encodedAt = now
+	}
+	return due
+}
+
+// namedFor reports whether the files of all kept snapshots are named for an encoding.
+func (t *table) namedFor(epoch, encoding string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.named == epoch+"/"+encoding
+}
+
+// setNamed remembers that they are.
+func (t *table) setNamed(epoch, encoding string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.named = epoch + "/" + encoding
 }
 
 // unsettle forgets what settle remembered.

@@ -198,7 +198,8 @@ func (s *Service) describe(ctx context.Context, rec *state.Record, d objectname.
 		if err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, s.planner.Record(ctx, spec, d.Range)
+		_, err = s.planner.Record(ctx, spec, d.Range)
+		return struct{}{}, err
 	})
 	if err != nil {
 		return nil, 0, err
