@@ -25,6 +25,23 @@ func TestLogCutOffAndWrittenAgainWithTheSameKeys(t *testing.T) {
 	w.wantReplaced(old, "cut off or replaced")
 }
 
+// A table that is stale because partitions were added does not go on showing what was cut off.
+func TestLogCutOffAfterPartitionsWereAdded(t *testing.T) {
+	w, old := given(t, 1)
+	w.topic.logs, w.topic.starts = append(w.topic.logs, put(9)), append(w.topic.starts, 0)
+	w.topic.epochs, w.topic.elected = append(w.topic.epochs, 0), append(w.topic.elected, nil)
+	w.topic.resetScanned()
+	resp, err := w.Advance(t.Context(), w.request())
+	if err != nil || resp.GetStaleSinceMillis() == 0 || resp.GetState().GetStateEpoch() != old.GetStateEpoch() {
+		t.Fatalf("with a partition more: %v, %v", resp, err)
+	}
+	end := kafkapos.Offset(len(w.topic.logs[0]))
+	again := w.topic.logs[0][end-1:]
+	w.topic.elect(0, end-1)
+	w.topic.append(0, again...)
+	w.wantReplaced(old, "cut off or replaced")
+}
+
 // A lazy table of which nothing was read has no fingerprint.
 func TestUnreadLogCutOffAndWrittenAgain(t *testing.T) {
 	w := newWorld(t, 1)
