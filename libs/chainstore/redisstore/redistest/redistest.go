@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -156,18 +157,24 @@ type entry struct {
 	ttl  time.Duration // 0: for good
 }
 
-// Dump reads everything.
+// dump answers key, value and time to live, milliseconds, of every key.
+var dump = redis.NewScript(`
+local out = {}
+for _, k in ipairs(redis.call('KEYS', '*')) do
+  out[#out + 1] = k
+  out[#out + 1] = redis.call('DUMP', k)
+  out[#out + 1] = redis.call('PTTL', k)
+end
+return out`)
+
+// Dump reads everything, in one step: others may be writing.
 func (s *Server) Dump() Image {
 	s.t.Helper()
-	ctx, out := s.t.Context(), Image{}
-	keys, err := s.Client.Keys(ctx, "*").Result()
+	flat, err := dump.Run(s.t.Context(), s.Client, nil).Slice()
 	s.must(err)
-	for _, k := range keys {
-		dump, err := s.Client.Dump(ctx, k).Result()
-		s.must(err)
-		ttl, err := s.Client.PTTL(ctx, k).Result()
-		s.must(err)
-		out[k] = entry{dump, max(0, ttl)}
+	out := Image{}
+	for e := range slices.Chunk(flat, 3) {
+		out[e[0].(string)] = entry{e[1].(string), max(0, time.Duration(e[2].(int64))*time.Millisecond)}
 	}
 	return out
 }
