@@ -54,7 +54,7 @@ func newWorld(t *testing.T, partitions int) *world {
 		t: t, topic: newFakeTopic(partitions), store: memstore.New(), disk: fsys.NewMem(), cfg: Default(),
 		clock: &sync.Mutex{}, now: time.Unix(1_700_000_000, 0), id: 1, seed: 1,
 	}
-	w.cfg.RunDir, w.cfg.Parallel, w.cfg.ChunksPerGroup, w.cfg.PublishOffsets = "runs", 2, 4, 1 // a chunk at a time
+	w.cfg.RunDir, w.cfg.Parallel, w.cfg.ChunksPerGroup = "runs", 2, 4
 	w.size(4, 2)
 	w.start()
 	t.Cleanup(func() { w.stop() })
