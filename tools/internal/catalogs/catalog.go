@@ -162,13 +162,17 @@ func (s *Store) Open(_ context.Context, location string) (io.ReadCloser, error) 
 	return s.Object(location)
 }
 
-// File opens an object for reading at offsets. The caller closes it. Errors: as Object.
-func (s *Store) File(_ context.Context, location string) (icebergscan.File, error) {
-	f, err := s.Object(location)
+// File opens an object for reading at offsets, as long as ctx lives. The caller closes it. Errors: as Object.
+func (s *Store) File(ctx context.Context, location string) (icebergscan.File, error) {
+	f, ok, err := openRanges(ctx, s.IO, location)
+	if ok {
+		return f, opening(location, err)
+	}
+	whole, err := s.Object(location)
 	if err != nil {
 		return nil, err
 	}
-	return file{f}, nil
+	return file{whole}, nil
 }
 
 type file struct{ iceio.File }
@@ -188,13 +192,18 @@ func (s *Store) Object(location string) (iceio.File, error) {
 	if opened, ok, failed := openKey(s.IO, location, err); ok {
 		f, err = opened, failed
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("object %s: %w", location, fault.ErrNotFound)
+	return f, opening(location, err)
+}
+
+// opening gives an error of opening an object its kind.
+func opening(location string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("object %s: %w", location, fault.ErrNotFound)
+	case err != nil:
+		return fmt.Errorf("open object %s: %w", location, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open object %s: %w", location, err)
-	}
-	return f, nil
+	return nil
 }
 
 func (s *Store) readAll(ctx context.Context, location string) ([]byte, error) {

@@ -12,7 +12,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -259,10 +261,12 @@ func TestSigV4VendedCredentialsAndS3(t *testing.T) {
 	table.Location = "s3://lake/db/orders"
 	table.Commit("append", nil, []scantest.File{{Path: "a", Records: 10}})
 	metadata := table.Metadata()
+	var asked requests
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Authorization"), "Credential=VENDED/") {
 			t.Errorf("store: %s", r.Header.Get("Authorization"))
 		}
+		asked.add(r.Method + " " + r.Header.Get("Range"))
 		body, ok := table.Lake.Objects["s3:/"+r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
@@ -328,6 +332,66 @@ func TestSigV4VendedCredentialsAndS3(t *testing.T) {
 		}
 	}
 	expectKeyThatIsNoPath(t, loaded.Store, table.Lake.Objects)
+	expectRangesOnly(t, loaded.Store, &asked)
+}
+
+// requests are those that a server got.
+type requests struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *requests) add(one string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, one)
+}
+
+// take answers them and begins anew.
+func (r *requests) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.all
+	r.all = nil
+	return all
+}
+
+// A file that is read at offsets is not downloaded whole beside, and one of another bucket is not looked for in this.
+func expectRangesOnly(t *testing.T, store *catalogs.Store, asked *requests) {
+	t.Helper()
+	for _, location := range []string{"s3://lake/data/x", "s3://lake/data//x"} {
+		asked.take()
+		f, err := store.File(t.Context(), location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := f.Size()
+		if err != nil || size < 7 {
+			t.Errorf("%s: size %d, %v", location, size, err)
+		}
+		at := make([]byte, 2)
+		if n, err := f.ReadAt(at, size-2); n != 2 || err != nil {
+			t.Errorf("%s: %q, %v", location, at[:n], err)
+		}
+		if n, err := f.ReadAt(at, size-1); n != 1 || err != io.EOF {
+			t.Errorf("%s, at the end: %q, %v", location, at[:n], err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		want := []string{"HEAD ", fmt.Sprintf("GET bytes=%d-%d", size-2, size-1), fmt.Sprintf("GET bytes=%d-%d", size-1, size)}
+		if got := asked.take(); !slices.Equal(got, want) {
+			t.Errorf("%s: asked for %q", location, got)
+		}
+	}
+	for _, nothing := range []string{"s3://lake/nothing", "s3://lake/data", "s3://lake/data//nothing"} {
+		if _, err := store.File(t.Context(), nothing); !errors.Is(err, fault.ErrNotFound) {
+			t.Errorf("%s: %v", nothing, err)
+		}
+	}
+	if _, err := store.File(t.Context(), "s3://pond/data/x"); err == nil || errors.Is(err, fault.ErrNotFound) {
+		t.Errorf("another bucket: %v", err)
+	}
 }
 
 // A key with two slashes is not the one with one: Iceberg Java writes such keys for an unpartitioned spec that it takes
