@@ -1,7 +1,6 @@
 package physical
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +8,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,10 +37,13 @@ type tally struct {
 // moment. No row may be lost, doubled or come back.
 func TestDrainBesideOthers(t *testing.T) {
 	w := newWorld(t)
+	harness.Python(t, harness.Spark) // the writers do not wait for installations
+	harness.SparkJars(t)
 	t.Logf("seed %d", *seed)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	live := make(chan liveRows, len(besideTables()))
+	wrote := make(chan error, len(besideTables()))
 	tallies := make(chan error, len(besideTables()))
 	counted := make([]tally, len(besideTables()))
 	var compactions []harness.Query
@@ -51,7 +51,13 @@ func TestDrainBesideOthers(t *testing.T) {
 	for i, table := range besideTables() {
 		table["seed"], table["commits"], table["stop"] = *seed+int64(i), *besideCommits, enough
 		name := table["table"].(string)
-		go func() { live <- w.upsert(ctx, table) }()
+		go func() {
+			l, err := w.upsert(ctx, table)
+			if err == nil {
+				live <- l[0]
+			}
+			wrote <- err
+		}()
 		go func() { tallies <- w.drainUntil(ctx, name, uint64(*seed)+uint64(i), &counted[i]) }()
 		compactions = append(compactions, compact(name)...)
 	}
@@ -69,10 +75,10 @@ func TestDrainBesideOthers(t *testing.T) {
 	}
 	want := map[string]map[string]bool{}
 	for range besideTables() {
-		l := <-live
-		if l.err != nil {
-			t.Fatal(l.err)
+		if err := <-wrote; err != nil {
+			t.Fatal(err)
 		}
+		l := <-live
 		want[l.Table] = l.rows()
 	}
 	stop()
@@ -108,7 +114,6 @@ func (w *world) indexFlags() []string {
 type liveRows struct {
 	Table string
 	Live  [][2]int64
-	err   error
 }
 
 func (l liveRows) rows() map[string]bool {
@@ -119,16 +124,22 @@ func (l liveRows) rows() map[string]bool {
 	return rows
 }
 
-func (w *world) upsert(ctx context.Context, table map[string]any) (l liveRows) {
-	lines, err := w.write(ctx, map[string]any{"upserts": table})
-	if err == nil && len(lines) != 1 {
-		err = fmt.Errorf("the writer printed %d lines", len(lines))
+// upsert writes tables, several at once, and answers what each of them must hold.
+func (w *world) upsert(ctx context.Context, tables ...map[string]any) ([]liveRows, error) {
+	lines, err := w.write(ctx, map[string]any{"upserts": tables})
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = json.Unmarshal(lines[0], &l)
+	if len(lines) != len(tables) {
+		return nil, fmt.Errorf("the writer printed %d lines", len(lines))
 	}
-	l.err = err
-	return l
+	live := make([]liveRows, len(lines))
+	for i, line := range lines {
+		if err := json.Unmarshal(line, &live[i]); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
 }
 
 // compact are the statements of Spark's compaction of one table: with and without the sequence number that the
@@ -191,12 +202,7 @@ func (w *world) drainUntil(ctx context.Context, table string, seed uint64, count
 
 // drainOnce runs drain to its end, or kills it after a while.
 func (w *world) drainOnce(table string, kill bool, after time.Duration) (out []byte, errs string, err error) {
-	args := append([]string{"drain", namespace + "." + table, "--format", "json", "--quiet"}, append(w.indexFlags(), w.lake.Flags()...)...)
-	cmd := exec.Command(w.binary, args...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd, stdout, stderr := w.command(w.lake, append([]string{"drain", namespace + "." + table, "--format", "json", "--quiet"}, w.indexFlags()...)...)
 	if err := cmd.Start(); err != nil {
 		return nil, "", err
 	}

@@ -3,6 +3,8 @@ package physical
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 )
 
 // shape says what a table looks like and what happens to it; foreign/Shape.java explains the fields.
@@ -24,6 +26,7 @@ type shape struct {
 	Global    bool       `json:"global"`
 	Remove    bool       `json:"remove"`
 	Rename    *string    `json:"rename"`
+	Drop      bool       `json:"drop"`
 	Widen     bool       `json:"widen"`
 	Slashes   bool       `json:"slashes"`
 }
@@ -40,6 +43,7 @@ func shapes(seed int64) []shape {
 		{Name: "evolved", Commits: 40, Rows: 16, Version: 2, Keys: [][]string{{"id"}}, Evolve: []string{"bucket", "region,day"}, Formats: parquet, Space: 80, Nulls: true, Global: true, Remove: true},
 		{Name: "null_keys", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"region"}, {"name"}}, Formats: parquet, Space: 90, Nulls: true, Positions: true, Slashes: true},
 		{Name: "several_keys", Commits: 30, Rows: 16, Version: 2, Keys: [][]string{{"id"}, {"region", "name"}, {"day", "id"}}, Formats: parquet, Space: 150, Nulls: true, Rename: &name, Widen: true},
+		{Name: "dropped_key", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"id"}, {"day", "id"}, {"day"}, {"amount"}}, Formats: parquet, Space: 100, Nulls: true, Widen: true, Drop: true},
 		{Name: "nested_keys", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"who.num"}, {"who.num", "who.tag"}}, Formats: mixed, Space: 100, Nulls: true},
 		{Name: "avro_files", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"id"}}, Partition: "bucket", Formats: []string{"avro"}, Space: 100, Nulls: true, Positions: true, Twice: true},
 		{Name: "twice_in_a_commit", Commits: 24, Rows: 12, Version: 2, Keys: [][]string{{"id"}}, Formats: parquet, Space: 60, Twice: true},
@@ -87,6 +91,11 @@ func randomShape(r *rand.Rand, n int) shape {
 			s.Global = s.Partition == ""
 		}
 	}
+	// A column that partitions the table cannot be dropped, and a set of keys must be left.
+	left := slices.ContainsFunc(s.Keys, func(set []string) bool { return !slices.Contains(set, "day") })
+	if left && !strings.Contains(s.Partition, "day") && !slices.Contains(s.Evolve, "day") {
+		s.Drop = yes()
+	}
 	if name := pick("id", "name", "region", ""); name != "" {
 		s.Rename = &name
 	}
@@ -97,6 +106,6 @@ func randomShape(r *rand.Rand, n int) shape {
 func (s shape) next() shape {
 	s.Seed += 1000
 	s.Commits = 8
-	s.Upgrade, s.Evolve, s.Rename, s.Widen = 0, []string{}, nil, false
+	s.Upgrade, s.Evolve, s.Rename, s.Widen, s.Drop = 0, []string{}, nil, false, false
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/frazil-io/frazil/integration/harness"
@@ -46,14 +47,21 @@ func (w *world) write(ctx context.Context, job map[string]any) ([]json.RawMessag
 	return w.foreign.Run(ctx, job)
 }
 
+// command is one of the built binary, on a lake.
+func (w *world) command(lake *harness.Lake, args ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
+	cmd = exec.Command(w.binary, append(args, lake.Flags()...)...)
+	// FRAZIL_… in the environment is configuration of the gateway.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, errs
+	return cmd, out, errs
+}
+
 // frazil runs a command of the built binary to its end.
 func (w *world) frazil(t testing.TB, args ...string) (out, errs string, code int) {
 	t.Helper()
-	cmd := exec.Command(w.binary, append(args, w.lake.Flags()...)...)
-	// FRAZIL_… in the environment is configuration of the gateway.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd, stdout, stderr := w.command(w.lake, args...)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

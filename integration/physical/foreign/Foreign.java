@@ -17,7 +17,7 @@ import org.apache.iceberg.rest.RESTCatalog;
  * JSON goes out for each table.
  *
  * <p>Job: {"catalog": properties, "namespace", "tables": [shape]}, with the fields of {@link Shape};
- * and "plans": [table] for what {@link Plan} says of tables after that; or "upserts": {...} for {@link Upserts}.
+ * and "plans": [table] for what {@link Plan} says of tables after that; "upserts": [{...}] for {@link Upserts}.
  */
 public class Foreign {
     private static final int TABLES_AT_ONCE = 4;
@@ -39,13 +39,12 @@ public class Foreign {
                     throw e;
                 }
             }
-            if (job.has("upserts")) {
-                print(new Upserts(catalog, namespace, job.get("upserts")).run());
-                return;
-            }
-            // A history mostly waits for catalog and store.
+            // A writer mostly waits for catalog and store.
             ExecutorService threads = Executors.newFixedThreadPool(TABLES_AT_ONCE);
             List<Future<ObjectNode>> tables = new ArrayList<>();
+            for (JsonNode table : job.path("upserts")) {
+                tables.add(threads.submit(() -> new Upserts(catalog, namespace, table).run()));
+            }
             for (JsonNode node : job.path("tables")) {
                 Shape shape = JSON.treeToValue(node, Shape.class);
                 tables.add(threads.submit(() -> new History(catalog, namespace, shape).run()));

@@ -80,8 +80,14 @@ final class History {
                 table.updateSchema().renameColumn(shape.rename(), shape.rename() + "_renamed").commit();
             }
             if (shape.widen()) {
-                table.updateSchema().updateColumn(nameOf("id"), Types.LongType.get()).commit();
+                table.updateSchema()
+                        .updateColumn(nameOf("id"), Types.LongType.get())
+                        .updateColumn("amount", Types.DecimalType.of(20, 3))
+                        .commit();
             }
+        }
+        if (shape.drop() && n == shape.commits() * 3 / 4 && table.schema().findField("day") != null) {
+            table.updateSchema().deleteColumn("day").commit();
         }
         for (int i = 0; i < shape.evolve().size(); i++) {
             if (n == shape.commits() * (i + 1) / (shape.evolve().size() + 1)) {
@@ -173,7 +179,9 @@ final class History {
     }
 
     private Set<Integer> keys() {
-        List<List<String>> sets = shape.keys();
+        List<List<String>> sets = shape.keys().stream()
+                .filter(set -> set.stream().allMatch(column -> table.schema().findField(first.findField(column).fieldId()) != null))
+                .toList();
         return Rows.ids(first, random.nextInt(3) > 0 ? sets.get(0) : sets.get(random.nextInt(sets.size())));
     }
 

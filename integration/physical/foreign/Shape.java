@@ -17,7 +17,8 @@ import java.util.List;
  * @param global whether deletes are written under the first spec, which must be unpartitioned, after it was replaced
  * @param remove whether whole data files are removed
  * @param rename a key column that gets another name after half of the commits, or null
- * @param widen whether id is int at first and becomes long after half of the commits
+ * @param drop whether day, the last column, is dropped after three fourths of the commits: no later delete compares it
+ * @param widen whether id is int at first and becomes long after half of the commits, and amount gets a higher precision
  * @param slashes whether files of unpartitioned specs get names with data// in them: the library makes them for a
  *     partition that is there and empty
  */
@@ -39,5 +40,6 @@ record Shape(
         @JsonProperty("global") boolean global,
         @JsonProperty("remove") boolean remove,
         @JsonProperty("rename") String rename,
+        @JsonProperty("drop") boolean drop,
         @JsonProperty("widen") boolean widen,
         @JsonProperty("slashes") boolean slashes) {}

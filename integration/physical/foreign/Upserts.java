@@ -15,6 +15,7 @@ import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Schema;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableProperties;
@@ -29,9 +30,9 @@ import org.apache.iceberg.types.Types;
  * Upserts and deletes by key while others work on the same table. It remembers the newest value of every key: what the
  * table must hold in the end.
  *
- * <p>Job: {"table", "seed", "commits", "rows", "space", "version", "partitioned", "pause_ms", "stop"};
- * once there is a file "stop", it ends before it has made all commits. The line that goes out holds
- * "live", pairs of id and value.
+ * <p>Job: {"table", "seed", "commits", "rows", "space", "version", "partitioned", "pause_ms", "stop", "live", "odd", "branch"};
+ * once there is a file "stop", it ends before it has made all commits. With "live", what an earlier run said of the same
+ * table, it goes on with that table. The line that goes out holds "live", pairs of id and value.
  */
 final class Upserts {
     private static final String RETRIES = "100";
@@ -45,6 +46,15 @@ final class Upserts {
     Upserts(RESTCatalog catalog, Namespace namespace, JsonNode job) {
         this.job = job;
         this.random = new Random(job.get("seed").asLong());
+        TableIdentifier name = TableIdentifier.of(namespace, job.get("table").asText());
+        if (job.has("live")) {
+            this.table = catalog.loadTable(name);
+            for (JsonNode pair : job.get("live")) {
+                live.put(pair.get(0).asLong(), pair.get(1).asLong());
+                value = Math.max(value, pair.get(1).asLong() + 1);
+            }
+            return;
+        }
         Schema schema = new Schema(
                 Types.NestedField.required(1, "id", Types.LongType.get()),
                 Types.NestedField.required(2, "shard", Types.IntegerType.get()),
@@ -53,7 +63,7 @@ final class Upserts {
         if (job.get("partitioned").asBoolean()) {
             spec = PartitionSpec.builderFor(schema).identity("shard").build();
         }
-        this.table = catalog.buildTable(TableIdentifier.of(namespace, job.get("table").asText()), schema)
+        this.table = catalog.buildTable(name, schema)
                 .withPartitionSpec(spec)
                 .withProperty(TableProperties.FORMAT_VERSION, job.get("version").asText())
                 .withProperty(TableProperties.COMMIT_NUM_RETRIES, RETRIES)
@@ -63,8 +73,8 @@ final class Upserts {
     }
 
     ObjectNode run() throws IOException, InterruptedException {
-        Path stop = Path.of(job.get("stop").asText());
-        for (int n = 0; n < job.get("commits").asInt() && !Files.exists(stop); n++) {
+        JsonNode stop = job.path("stop");
+        for (int n = 0; n < job.get("commits").asInt() && !(stop.isTextual() && Files.exists(Path.of(stop.asText()))); n++) {
             commit(n);
             Thread.sleep(job.path("pause_ms").asInt()); // the pace of a writer with checkpoints, not a wait
         }
@@ -81,6 +91,7 @@ final class Upserts {
         List<Record> written = new ArrayList<>();
         for (int i = job.get("rows").asInt(); i > 0; i--) {
             long id = random.nextInt(job.get("space").asInt());
+            id = job.has("odd") ? 2 * id + job.get("odd").asInt() : id;
             GenericRecord row = GenericRecord.create(table.schema());
             row.set(0, id);
             row.set(1, (int) (id % 4));
@@ -95,7 +106,7 @@ final class Upserts {
                 written.add(row);
             }
         }
-        RowDelta delta = table.newRowDelta();
+        RowDelta delta = table.newRowDelta().toBranch(job.path("branch").asText(SnapshotRef.MAIN_BRANCH));
         for (Map.Entry<StructLike, List<Record>> part : files.byPartition(table.spec(), written).entrySet()) {
             delta.addRows(files.data(FileFormat.PARQUET, table.spec(), part.getKey(), part.getValue()));
         }
