@@ -19,9 +19,6 @@ def connect(catalogs):
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
-        # Tasks that share loaded equality deletes compare nested keys wrongly: Iceberg's wrapper of an inner struct is
-        # one for all threads (1.12.0, BaseDeleteLoader).
-        "spark.sql.iceberg.executor-cache.enabled": "false",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     }
     for name, spec in catalogs.items():

@@ -55,7 +55,9 @@ final class Rows {
         set(row, columns, 1, REGIONS[random.nextInt(REGIONS.length)]);
         set(row, columns, 2, "n" + random.nextInt(1 + shape.space() / 3));
         GenericRecord who = GenericRecord.create(columns.get(3).type().asStructType());
-        who.setField("num", shape.nulls() && random.nextInt(8) == 0 ? null : (Object) (long) random.nextInt(shape.space()));
+        // Never 0: of two keys of a delete file that are inner structs, the library (1.12.0) keeps one if they have the same
+        // hash, as 0 and null have. It then reads rows that are deleted.
+        who.setField("num", shape.nulls() && random.nextInt(8) == 0 ? null : (Object) (long) (1 + random.nextInt(shape.space())));
         who.setField("tag", "t" + random.nextInt(3));
         set(row, columns, 3, who);
         row.set(4, version++);
