@@ -1,6 +1,6 @@
 // Package history runs random programs against the whole product and judges every answer by a plain fold of what was
 // produced. A program is a configuration and steps: records, transactions, reads of any snapshot, tags, and whatever
-// happens to processes, to their state, and to the topic. It is a text: one that fails is printed with its seed, shrunk,
+// happens to processes, to their state, and to the topic, whose logs are also cut off as by an unclean election. It is a text: one that fails is printed with its seed, shrunk,
 // written to a file, and can be run again. The product is behind an interface: processes within the test over a state
 // in memory here, and processes of their own over a disk or Redis in integration/soak.
 //
@@ -12,14 +12,19 @@
 //   - A load shows fewer records than there are for a while, never for good. Where partitions were added it shows the
 //     last cut for good and says so, or all of them if its state epoch was made after. It may show the topic before, for a moment, after that was created anew.
 //   - A snapshot that was seen is not listed any more: its retention is over and no tag has it; Kafka has passed its
-//     start; or the state was rolled back after it was seen. A tag goes only for the last two reasons.
+//     start; or the state was rolled back, or a log cut off, after it was seen. A tag goes only for the last three
+//     reasons.
 //   - 404 NoSuchKey for a file of a snapshot that is not listed any more, or whose start Kafka has passed, or of a
 //     topic that was deleted. For the last it is a must.
 //   - 404 NoSuchKey for files of a snapshot without a tag that is listed: it may be dropped, or its files may be cut,
 //     between the load and the read. One that goes on being listed must be readable within some loads.
-//   - 400 for a tag on a snapshot that is not listed.
+//   - A snapshot whose end a log was cut off below is the fold of what was there then, or is gone: its state epoch is
+//     given up, and once a process was loaded from, its files are 404 NoSuchKey.
+//   - 404 NoSuchKey for files that are named by another encoder, while processes with two of them run side by side.
+//   - 400 for a tag on a snapshot that is not listed; 409 for one on a table that was made anew meanwhile.
 //   - What another replica has set or dropped is known once the ends have moved.
-//   - A new state epoch only after the topic was created anew or the state was rolled back.
+//   - A new state epoch only after the topic was created anew, the state was rolled back, or a log was cut off. Leaders
+//     that have lost nothing change nothing.
 //
 // Everything else fails the program.
 package history

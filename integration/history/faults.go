@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,15 +38,17 @@ func (w *world) disturb(s Step) error {
 	case "trap":
 		return w.trap(s.Text(0), int(s.Number(1)), w.some(s.Number(2)), s.Number(3), s.Number(4))
 	case "resume":
-		w.Resume()
+		w.resume()
 	case "replicas":
 		return w.replicas(int(s.Number(0)))
 	case "upgrade":
-		return w.upgrade()
+		return w.upgrade(s.Text(0), w.some(s.Number(1)))
 	case "rollback":
 		return w.rollBack(int(s.Number(0)), s.Text(1))
 	case "logstart":
 		return w.moveStart(int(s.Number(0))%w.partitions, int64(s.Number(1)))
+	case "truncate":
+		return w.truncate(int(s.Number(0))%w.partitions, int64(s.Number(1)), s.Number(2), s.Number(3))
 	case "recreate":
 		return w.recreate(s.Number(0), s.Number(1))
 	case "addparts":
@@ -61,13 +64,33 @@ func (w *world) between(i int, end func(int) error, do func() error) error {
 	if err := end(i); err != nil {
 		return fail("stop", "the process ended with %v", err)
 	}
-	delete(w.unsettled, i)
+	w.forget(i)
 	if do != nil {
 		if err := do(); err != nil {
 			return err
 		}
 	}
 	return must("start", w.Start(w.ctx, i))
+}
+
+// stop ends a process; what it knew is forgotten.
+func (w *world) stop(i int) error {
+	if err := w.Stop(i); err != nil {
+		return fail("stop", "the process ended with %v", err)
+	}
+	w.forget(i)
+	return nil
+}
+
+func (w *world) forget(i int) {
+	delete(w.unsettled, i)
+	delete(w.paused, i)
+}
+
+// resume lets whoever is paused go on.
+func (w *world) resume() {
+	w.Resume()
+	clear(w.paused)
 }
 
 func (w *world) killed(i int) error {
@@ -191,14 +214,14 @@ func (w *world) trap(what string, nth, i int, n, seed uint64) error {
 		err = w.killed(i)
 		cancel()
 	}
-	if hit && what == string(inprocess.Pause) {
+	stays := what == string(inprocess.Pause) || stall && seed%4 == 0
+	switch {
+	case hit && stays:
+		w.paused[i] = true
 		cancel()
-	}
-	if hit && stall {
+	case hit && stall:
 		err = w.meanwhile(seed)
-	}
-	if stall {
-		w.Resume()
+		w.resume()
 	}
 	<-idle
 	return err
@@ -228,7 +251,7 @@ func (w *world) answering() (n int) {
 
 // replicas starts and stops processes until there are so many.
 func (w *world) replicas(n int) error {
-	w.Resume()
+	w.resume()
 	for i := range w.Most() {
 		if i < max(1, n) {
 			if err := w.Start(w.ctx, i); err != nil {
@@ -236,30 +259,31 @@ func (w *world) replicas(n int) error {
 			}
 			continue
 		}
-		if err := w.Stop(i); err != nil {
-			return fail("stop", "the process ended with %v", err)
+		if err := w.stop(i); err != nil {
+			return err
 		}
-		delete(w.unsettled, i)
 	}
 	return nil
 }
 
-// upgrade starts all processes anew with another encoder.
-func (w *world) upgrade() error {
+// upgrade starts processes anew with another encoder: all of them, or one beside the others. Whoever is started later
+// has it too.
+func (w *world) upgrade(which string, one int) error {
 	if !w.Upgrade() {
 		return nil
 	}
-	w.Resume()
+	if which != "one" {
+		w.resume()
+	}
 	var run []int
 	for i := range w.Most() {
-		if !w.Answers(i) {
+		if !w.Answers(i) || which == "one" && i != one {
 			continue
 		}
 		run = append(run, i)
-		if err := w.Stop(i); err != nil {
-			return fail("stop", "the process ended with %v", err)
+		if err := w.stop(i); err != nil {
+			return err
 		}
-		delete(w.unsettled, i)
 	}
 	for _, i := range run {
 		if err := w.Start(w.ctx, i); err != nil {
@@ -267,16 +291,33 @@ func (w *world) upgrade() error {
 		}
 	}
 	w.steps["upgraded"]++
+	if w.mixed() {
+		w.steps["two encoders"]++
+	}
 	return nil
 }
 
+// mixed reports whether two encoders are at work: each process names files after its own, and only there they can be
+// made.
+func (w *world) mixed() bool {
+	one := -1
+	for i := range w.Most() {
+		e := w.Encoder(i)
+		if one >= 0 && e >= 0 && e != one {
+			return true
+		}
+		one = max(one, e)
+	}
+	return false
+}
+
 // rollBack makes the state what it was some loads ago, as a failover to a replica that lags behind does. The
-// processes that go on know better; the others are started anew.
+// processes that go on know better; the others are started anew. Who is paused at a write goes on with it later, in the
+// state of before.
 func (w *world) rollBack(ago int, who string) error {
 	if len(w.images) == 0 || w.grown {
 		return nil
 	}
-	w.Resume()
 	var run, anew []int
 	for i := range w.Most() {
 		if w.Answers(i) {
@@ -290,19 +331,21 @@ func (w *world) rollBack(ago int, who string) error {
 		anew = run[1:]
 	}
 	for _, i := range anew {
-		if err := w.Stop(i); err != nil {
-			return fail("stop", "the process ended with %v", err)
+		if err := w.stop(i); err != nil {
+			return err
 		}
-		delete(w.unsettled, i)
 	}
 	at := max(0, len(w.images)-1-ago)
 	w.RollBack(w.images[at])
 	w.images = w.images[:at+1]
+	w.atRisk()
+	// A state epoch may go on below what it has shown of a log that was cut off.
+	w.cuts = slices.DeleteFunc(w.cuts, func(c *cut) bool { return c.torn })
+	w.held = slices.DeleteFunc(w.held, func(h held) bool { return h.cut.torn })
+	maps.DeleteFunc(w.tags, func(_ string, c *cut) bool { return c.torn })
 	for _, i := range run[:len(run)-len(anew)] {
 		w.unsettled[i] = true
 	}
-	w.atRisk()
-	w.location = ""
 	for _, i := range anew {
 		if err := w.Start(w.ctx, i); err != nil {
 			return err
@@ -311,10 +354,46 @@ func (w *world) rollBack(ago int, who string) error {
 	return w.nudge()
 }
 
-// atRisk: whatever was seen so far may be forgotten.
+// atRisk: whatever was seen so far may be forgotten, and whoever is paused does not know.
 func (w *world) atRisk() {
 	for _, c := range w.cuts {
 		c.risky = true
+	}
+	maps.Copy(w.unsettled, w.paused)
+	w.location = ""
+}
+
+// truncate cuts a log off, at a share in thousandths of it, as an unclean election does, and writes other records. Who
+// has read the others must notice. At its end nothing is lost but the leader.
+func (w *world) truncate(p int, share int64, n, seed uint64) error {
+	if w.ends[p] == 0 {
+		return nil
+	}
+	end, err := w.broker.truncate(Topic, p, w.logStarts[p]+(w.ends[p]-w.logStarts[p])*share/1000)
+	if err != nil {
+		return err
+	}
+	if end < w.ends[p] {
+		w.cutOff(p, end)
+	}
+	return w.write(w.plain, n, seed, true)
+}
+
+func (w *world) cutOff(p int, end int64) {
+	w.logs, w.ends[p] = slices.Clone(w.logs), end
+	w.logs[p] = maps.Clone(w.logs[p])
+	maps.DeleteFunc(w.logs[p], func(off int64, _ oracle.Event) bool { return off >= end })
+	w.steps["cut off"]++
+	for _, c := range w.cuts {
+		if c.ends[p] > end {
+			c.torn = true
+		}
+	}
+	w.atRisk()
+	for i := range w.Most() {
+		if w.Answers(i) {
+			w.unsettled[i] = true
+		}
 	}
 }
 
@@ -336,8 +415,8 @@ func (w *world) moveStart(p int, share int64) error {
 
 // recreate deletes the topic and makes it anew: the tables of the one before are refused, in words.
 func (w *world) recreate(n, seed uint64) error {
-	w.Resume() // whoever is late here comes to a topic that is gone
 	old := w.held
+	maps.Copy(w.unsettled, w.paused) // whoever is late here comes to a topic that is gone
 	if _, err := kadm.NewClient(w.plain).DeleteTopic(w.ctx, Topic); err != nil {
 		return err
 	}
@@ -358,8 +437,8 @@ func (w *world) recreate(n, seed uint64) error {
 		}
 	}
 	for _, h := range old {
-		if _, err := w.rows(h.table, 0, w.some(0)); !gone(err) {
-			return fail("old incarnation", "the table of the topic before reads as %v, want 404 NoSuchKey", err)
+		if err := w.mustBeGone(h, "the topic before"); err != nil {
+			return err
 		}
 	}
 	return nil

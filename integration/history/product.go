@@ -40,6 +40,8 @@ type Product interface {
 	// Upgrade lets processes that are started from now on have another encoder, or again the one before. false: this
 	// product cannot.
 	Upgrade() bool
+	// Encoder is which encoder a process has that runs, or stands still; -1: none does.
+	Encoder(i int) int
 	// Log is what the processes said last.
 	Log() string
 	Close()
@@ -150,6 +152,13 @@ func (m *memory) Image() any { return m.state.Image() }
 func (m *memory) RollBack(image any) { m.state.Load(image.(inprocess.Image)) }
 
 func (m *memory) Upgrade() bool { return false }
+
+func (m *memory) Encoder(i int) int {
+	if m.processes[i].Running() {
+		return 0
+	}
+	return -1
+}
 
 func (m *memory) Log() string { return m.log.String() }
 

@@ -116,6 +116,10 @@ func (w *world) load(dialect string, i int) error {
 		// It was replaced while it was read, or the state was rolled back: the next load shows another. One that is
 		// shown again and again must be there.
 		if missing[c.snapshot]++; missing[c.snapshot] > newsAttempts && len(w.unsettled) == 0 {
+			if w.mixed() {
+				w.reads["named by another encoder"]++
+				return nil
+			}
 			return fail("current snapshot unreadable", "%v", err)
 		}
 		if nerr := w.nudge(); nerr != nil {
@@ -135,7 +139,7 @@ func (w *world) remember(t *readback.Table, c *cut, i int) error {
 	if w.location != "" && at != w.location && len(w.unsettled) == 0 {
 		return fail("state epoch replaced", "the table lies at %s, was at %s, and nothing was lost", at, w.location)
 	}
-	w.location, w.locations[at] = at, true
+	w.location, w.locations[at], c.location = at, true, at
 	delete(w.unsettled, i)
 	// Whoever notices the loss of the state later makes another state epoch.
 	c.risky = len(w.unsettled) > 0
@@ -173,6 +177,8 @@ func (w *world) complete(t *readback.Table, c *cut) error {
 	switch {
 	case w.former[t.Metadata.Location]:
 		return again{fmt.Errorf("%s is of the topic before", t.Metadata.Location)}
+	case w.torn(t.Metadata.Location):
+		return again{fmt.Errorf("%s has shown what was cut off since", t.Metadata.Location)}
 	case w.grown && !anew && !strings.Contains(reason, "partitions"):
 		return again{fmt.Errorf("partitions were added, stale reason %q", reason)}
 	case w.grown && !anew:
@@ -254,7 +260,7 @@ func (w *world) glance(c *cut, n uint64) error {
 		}
 	}
 	var want []string
-	for _, row := range oracle.Live(w.logs, c.starts, c.ends) {
+	for _, row := range oracle.Live(c.logs, c.starts, c.ends) {
 		var p, off int64
 		if _, err := fmt.Sscanf(row, "%d/%d ", &p, &off); err != nil {
 			return err
@@ -280,7 +286,7 @@ func (w *world) cutOf(t *readback.Table) (*cut, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cut{snapshot: s.ID, starts: make([]int64, w.partitions)}
+	c := &cut{snapshot: s.ID, starts: make([]int64, w.partitions), logs: w.logs}
 	if c.ends, err = oracle.Ends(s, w.partitions); err != nil {
 		return nil, err
 	}
@@ -329,7 +335,11 @@ func (w *world) readCut(c *cut, dialect string, n int) error {
 			w.reads["dropped"]++
 			return nil
 		}
-		rows, err := w.rows(t, c.snapshot, w.some(uint64(n)+1))
+		at := w.some(uint64(n) + 1)
+		if w.mixed() {
+			at = i
+		}
+		rows, err := w.rows(t, c.snapshot, at)
 		switch {
 		case err == nil:
 			w.reads["kept"]++
@@ -339,7 +349,10 @@ func (w *world) readCut(c *cut, dialect string, n int) error {
 		case w.expired(c):
 			w.reads["expired"]++
 			return nil
-		case attempt == newsAttempts && len(w.unsettled) == 0 || w.tagged(c) && !c.risky:
+		case attempt == newsAttempts && w.mixed():
+			w.reads["named by another encoder"]++
+			return nil
+		case attempt == newsAttempts && len(w.unsettled) == 0 || w.tagged(c) && !c.risky && !w.mixed():
 			// It was listed again and again, so it is not one that has just been dropped.
 			return fail("listed snapshot unreadable", "snapshot %d [%v, %v): %v", c.snapshot, c.starts, c.ends, err)
 		}
@@ -386,7 +399,7 @@ func (w *world) tag(name string, c *cut) error {
 		case err == nil:
 			w.tags[name] = c
 			return nil
-		case status(err) == http.StatusServiceUnavailable:
+		case status(err) == http.StatusServiceUnavailable, status(err) == http.StatusConflict && len(w.unsettled) > 0:
 			return again{err}
 		case status(err) == http.StatusBadRequest && strings.Contains(err.Error(), "keeps no snapshot"):
 			w.steps["tag refused"]++
@@ -409,7 +422,7 @@ func (w *world) untag(name string) error {
 	}
 	err := w.until("untag", func() error {
 		err := w.catalog(w.some(0), "v2").Tag(w.ctx, table, name, 0)
-		if status(err) == http.StatusServiceUnavailable {
+		if status(err) == http.StatusServiceUnavailable || status(err) == http.StatusConflict && len(w.unsettled) > 0 {
 			return again{err}
 		}
 		return err
@@ -447,9 +460,25 @@ func (w *world) readTag(name, dialect string) error {
 	return w.readCut(c, dialect, 0)
 }
 
+// torn reports whether a state epoch has shown what a log does not have any more.
+func (w *world) torn(location string) bool {
+	return slices.ContainsFunc(w.cuts, func(c *cut) bool { return c.torn && c.location == location })
+}
+
+// mustBeGone: the files of a table that clients hold are refused, in words, by all processes that were loaded from.
+func (w *world) mustBeGone(h held, what string) error {
+	if w.empty() {
+		return nil
+	}
+	if _, err := w.rows(h.table, h.cut.snapshot, w.some(0)); !gone(err) {
+		return fail("old incarnation", "the table of %s reads as %v, want 404 NoSuchKey", what, err)
+	}
+	return nil
+}
+
 // judge compares the rows of a snapshot with the fold of the model at its cut.
 func (w *world) judge(rows []readback.Row, c *cut) error {
-	return w.same(rows, oracle.Live(w.logs, c.starts, c.ends), c)
+	return w.same(rows, oracle.Live(c.logs, c.starts, c.ends), c)
 }
 
 func (w *world) same(rows []readback.Row, want []string, c *cut) error {

@@ -85,11 +85,16 @@ func vocabulary() []chance {
 		{"resume", 3, alone("resume")},
 		// how many there are from now on
 		{"replicas", 2, func(r *rand.Rand) Step { return step("replicas", 1+r.IntN(3)) }},
-		{"upgrade", 2, alone("upgrade")},
+		// all processes or one beside the others, which
+		{"upgrade", 2, func(r *rand.Rand) Step { return step("upgrade", pick(r, "all", "one", "one"), some(r)) }},
 		// how many loads ago, who remembers
 		{"rollback", 2, func(r *rand.Rand) Step { return step("rollback", r.IntN(4), pick(r, "all", "one", "none")) }},
 		// partition, thousandths of the log
 		{"logstart", 3, func(r *rand.Rand) Step { return step("logstart", some(r), r.IntN(700)) }},
+		// partition, thousandths of the log that stay, records written then, seed
+		{"truncate", 3, func(r *rand.Rand) Step {
+			return step("truncate", some(r), min(1000, r.IntN(1300)), r.IntN(30), r.Uint32())
+		}},
 		// records, seed
 		{"recreate", 2, func(r *rand.Rand) Step { return step("recreate", 20+r.IntN(120), r.Uint32()) }},
 		{"addparts", 1, func(r *rand.Rand) Step { return step("addparts", 1+r.IntN(2)) }},
@@ -98,5 +103,5 @@ func vocabulary() []chance {
 
 // faults are the words that are no use of the product.
 func faults() []string {
-	return []string{"evict", "loseruns", "restart", "kill", "replicas", "upgraded", "rollback", "logstart", "recreate", "addparts"}
+	return []string{"evict", "loseruns", "restart", "kill", "replicas", "upgraded", "two encoders", "rollback", "logstart", "cut off", "recreate", "addparts"}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -30,7 +31,11 @@ const patience = 90 * time.Second
 type cut struct {
 	snapshot     int64
 	starts, ends []int64
-	// risky: the state was rolled back since, so that nothing may know of it any more.
+	logs         []oracle.Log // as they were when it was seen
+	location     string       // of the table then
+	// torn: a log was cut off below its end since.
+	torn bool
+	// risky: the state was rolled back or a log was cut off since, so that nothing may know of it any more.
 	risky bool
 }
 
@@ -66,7 +71,7 @@ type world struct {
 	*Report
 	Product
 	ctx     context.Context
-	broker  *kfake.Cluster
+	broker  *broker
 	clients []*kgo.Client
 	plain   *kgo.Client
 	txn     *kgo.Client
@@ -87,8 +92,9 @@ type world struct {
 	location string
 	// locations of the table that were seen, and those of topics that were deleted.
 	locations, former map[string]bool
-	// unsettled are the processes that may not have noticed yet that the state was rolled back.
-	unsettled map[int]bool
+	// unsettled are the processes that may not have noticed yet that the state was rolled back, or a log cut off; paused
+	// those that stand still.
+	unsettled, paused map[int]bool
 }
 
 // run runs a program in a world of its own.
@@ -101,7 +107,7 @@ func run(ctx context.Context, p Program, open Opener, r *Report) (failed *Failur
 	w := &world{
 		Report: r, ctx: ctx, partitions: max(1, p.Setting("partitions")), keys: max(1, p.Setting("keys")),
 		margin: 1 << p.Setting("block"), retention: time.Duration(p.Setting("retention")) * time.Millisecond,
-		unsettled: map[int]bool{}, locations: map[string]bool{}, former: map[string]bool{},
+		unsettled: map[int]bool{}, paused: map[int]bool{}, locations: map[string]bool{}, former: map[string]bool{},
 	}
 	defer w.close()
 	err = must("open", w.open(p, dir, open))
@@ -128,7 +134,7 @@ func run(ctx context.Context, p Program, open Opener, r *Report) (failed *Failur
 
 func (w *world) open(p Program, dir string, open Opener) error {
 	var err error
-	if w.broker, err = kfake.NewCluster(kfake.NumBrokers(1)); err != nil {
+	if w.broker, err = openBroker(filepath.Join(dir, "kafka"), kfake.NumBrokers(1)); err != nil {
 		return err
 	}
 	if w.plain, err = w.client(); err != nil {
@@ -173,7 +179,12 @@ func (w *world) close() {
 
 // end reads everything again, from everywhere.
 func (w *world) end() error {
-	w.Resume()
+	w.resume()
+	if w.mixed() {
+		if err := w.upgrade("all", 0); err != nil {
+			return err
+		}
+	}
 	for i := range w.Most() {
 		if !w.Answers(i) {
 			continue
@@ -192,7 +203,13 @@ func (w *world) end() error {
 			return err
 		}
 	}
-	for i := range w.held {
+	for i, h := range w.held {
+		if h.cut.torn {
+			if err := w.mustBeGone(h, "what was cut off"); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := w.readHeld(i); err != nil {
 			return err
 		}

@@ -40,6 +40,7 @@ type child struct {
 	config  app.Config
 	dir     string
 	cmd     *exec.Cmd // nil: it does not run
+	build   int       // of the executable
 	done    chan struct{}
 	stopped bool          // by SIGSTOP
 	trap    func() bool   // ends a timer of a trap
@@ -123,7 +124,7 @@ func (cs *children) Start(ctx context.Context, i int) error {
 		_ = cmd.Wait() // how it ended is in ProcessState
 		close(done)
 	}()
-	c.cmd, c.done, c.stopped = cmd, done, false
+	c.cmd, c.done, c.stopped, c.build = cmd, done, false, cs.build
 	return c.awaitReady(ctx)
 }
 
@@ -263,6 +264,13 @@ func (cs *children) RollBack(image any) { cs.redis.Load(image.(redistest.Image))
 func (cs *children) Upgrade() bool {
 	cs.build = (cs.build + 1) % len(cs.builds)
 	return len(cs.builds) > 1
+}
+
+func (cs *children) Encoder(i int) int {
+	if cs.all[i].cmd == nil {
+		return -1
+	}
+	return cs.all[i].build
 }
 
 func (cs *children) Log() string {
