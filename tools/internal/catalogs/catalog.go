@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	iceio "github.com/apache/iceberg-go/io"
@@ -25,6 +26,7 @@ import (
 type Catalog struct {
 	backend backend
 	props   map[string]string // for stores
+	stores  stores
 }
 
 // backend is a kind of catalog.
@@ -62,15 +64,19 @@ type Table struct {
 // requestTimeout bounds one request to a catalog, body included.
 const requestTimeout = 60 * time.Second
 
-// Open connects to the catalog that the flags name. Errors: fault.ErrInvalid for wrong flags, fault.ErrUnauthenticated
+// Open connects to the catalog that the flags name. Requests to stores end with ctx. Errors: fault.ErrInvalid for wrong flags, fault.ErrUnauthenticated
 // and fault.ErrDenied, else what the catalog answers.
 func (f *Flags) Open(ctx context.Context) (*Catalog, error) {
 	c, err := f.Config()
 	if err != nil {
 		return nil, err
 	}
+	// A store lives as long as its catalog, and iceberg-go keeps the context that it is made with.
+	newStore := func(props map[string]string, location string) (iceio.IO, error) {
+		return iceio.LoadFS(ctx, props, location)
+	}
 	if f.metadata != "" {
-		return &Catalog{backend: fixed(f.metadata), props: c.Properties}, nil
+		return &Catalog{backend: fixed(f.metadata), props: c.Properties, stores: stores{open: newStore}}, nil
 	}
 	kind, err := c.kind()
 	if err != nil {
@@ -89,7 +95,7 @@ func (f *Flags) Open(ctx context.Context) (*Catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s catalog: %w", kind, err)
 	}
-	return &Catalog{backend: b, props: c.Properties}, nil
+	return &Catalog{backend: b, props: c.Properties, stores: stores{open: newStore}}, nil
 }
 
 // Close gives back connections.
@@ -118,11 +124,10 @@ func (c *Catalog) load(ctx context.Context, name string) (*Table, error) {
 	props := map[string]string{}
 	maps.Copy(props, c.props)
 	maps.Copy(props, e.props)
-	files, err := iceio.LoadFS(ctx, props, e.location)
+	store, err := c.stores.get(props, e.location)
 	if err != nil {
 		return nil, fmt.Errorf("open the store of %s: %w", e.location, err)
 	}
-	store := &Store{files}
 	if e.metadata == nil {
 		if e.metadata, err = store.readAll(ctx, e.location); err != nil {
 			return nil, err
@@ -137,6 +142,42 @@ func (c *Catalog) load(ctx context.Context, name string) (*Table, error) {
 		return nil, fmt.Errorf("metadata %s: %w", e.location, err)
 	}
 	return &Table{Name: name, MetadataLocation: e.location, Raw: raw, Meta: meta, Store: store, origin: e.origin}, nil
+}
+
+// stores are those that a catalog's tables lie in. Each has connections of its own, so that tables of one bucket share
+// one as long as they are told the same of it. Safe for concurrent use.
+type stores struct {
+	open func(props map[string]string, location string) (iceio.IO, error)
+
+	mu   sync.Mutex
+	last map[string]opened // by scheme and bucket
+}
+
+type opened struct {
+	props map[string]string
+	store *Store
+}
+
+func (s *stores) get(props map[string]string, location string) (*Store, error) {
+	bucket := location
+	if scheme, rest, ok := strings.Cut(location, "://"); ok {
+		authority, _, _ := strings.Cut(rest, "/")
+		bucket = scheme + "://" + authority
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have, ok := s.last[bucket]; ok && maps.Equal(have.props, props) {
+		return have.store, nil
+	}
+	files, err := s.open(props, location)
+	if err != nil {
+		return nil, err
+	}
+	if s.last == nil {
+		s.last = map[string]opened{}
+	}
+	s.last[bucket] = opened{props, &Store{files}}
+	return s.last[bucket].store, nil
 }
 
 // fixed is the location of one table's metadata.

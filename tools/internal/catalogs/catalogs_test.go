@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -417,6 +419,37 @@ func expectKeyThatIsNoPath(t *testing.T, store *catalogs.Store, objects map[stri
 	}
 	if all, err := io.ReadAll(f); err != nil || string(all) != "0123456789" {
 		t.Errorf("%q, %v", all, err)
+	}
+}
+
+// A daemon loads its table again and again: it does not open connections each time.
+func TestTablesThatAreLoadedAgainShareConnections(t *testing.T) {
+	table := orders(t, 2)
+	var connections atomic.Int64
+	store := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Unix(1, 0), bytes.NewReader(table.Metadata()))
+	}))
+	store.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	store.Start()
+	defer store.Close()
+	f := flags(t, "--metadata", "s3://lake/t/metadata.json", "--prop", "s3.endpoint="+store.URL, "--prop", "s3.region=eu-west-1",
+		"--prop", "s3.access-key-id=me", "--prop", "s3.secret-access-key=x", "--prop", "s3.path-style-access=true")
+	cat, err := f.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cat.Close()
+	for range 5 {
+		if _, err := cat.Load(t.Context(), "t"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections for five loads one after the other", n)
 	}
 }
 
