@@ -323,22 +323,35 @@ func TestPromotedTypes(t *testing.T) {
 }
 
 func TestORCIsRefusedByName(t *testing.T) {
-	w := draintest.New(t, 2)
-	orc := w.Data(ids(0, 3), opts{})
-	orc.Format = iceberg.OrcFile
-	w.Write("main", "append", files{orc})
-	w.Write("main", "delete", files{w.Equality([]int{id}, ids(1, 2), opts{})})
-	_, err := drain.Run(t.Context(), w, config())
-	if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), orc.Path) || w.Commits != 0 {
-		t.Errorf("got %v", err)
+	world := func(of iceberg.ManifestEntryContent) (*draintest.World, string) {
+		w := draintest.New(t, 2)
+		data, deletes := w.Data(ids(0, 3), opts{}), w.Equality([]int{id}, ids(1, 2), opts{})
+		orc := &data
+		if of == iceberg.EntryContentEqDeletes {
+			orc = &deletes
+		}
+		orc.Format = iceberg.OrcFile
+		w.Write("main", "append", files{data})
+		w.Write("main", "delete", files{deletes})
+		return w, orc.Path
 	}
-	p, err := drain.Plan(t.Context(), w, config())
-	if err != nil || len(p.Refused) != 1 || !strings.Contains(p.Refused[0], orc.Path) {
-		t.Errorf("plan %+v, %v", p, err)
+	for of, advice := range map[iceberg.ManifestEntryContent]string{
+		iceberg.EntryContentData:      "rewrite it with an engine first",
+		iceberg.EntryContentEqDeletes: "have an engine rewrite the data files",
+	} {
+		w, orc := world(of)
+		_, err := drain.Run(t.Context(), w, config())
+		if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), orc) || !strings.Contains(err.Error(), advice) || w.Commits != 0 {
+			t.Errorf("%s: got %v", of, err)
+		}
+		p, err := drain.Plan(t.Context(), w, config())
+		if err != nil || len(p.Refused) != 1 || !strings.Contains(p.Refused[0], orc) || !strings.Contains(p.Refused[0], advice) {
+			t.Errorf("%s: plan %+v, %v", of, p, err)
+		}
 	}
 	// One that no delete touches is in nobody's way.
-	w = draintest.New(t, 2)
-	orc = w.Data(ids(0, 3), opts{})
+	w := draintest.New(t, 2)
+	orc := w.Data(ids(0, 3), opts{})
 	orc.Format = iceberg.OrcFile
 	w.Write("main", "append", files{orc, w.Data(ids(10, 13), opts{})})
 	w.Write("main", "delete", files{w.Equality([]int{id}, ids(11, 12), opts{})})

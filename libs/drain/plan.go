@@ -120,9 +120,21 @@ type plan struct {
 	gain probe.Touch
 }
 
-// plan finds the data files that the batch may touch. Errors: fault.ErrUnsupported for one of them that cannot be read.
+// readable reports whether files of a format are read.
+func readable(format string) bool {
+	f := strings.ToUpper(format)
+	return f == "PARQUET" || f == "AVRO"
+}
+
+// plan finds the data files that the batch may touch. Errors: fault.ErrUnsupported for one of them, or for a delete file,
+// that cannot be read.
 func (h *head) plan(ctx context.Context, batch []*equality) (*plan, error) {
 	p := &plan{head: h, batch: batch}
+	for _, e := range batch {
+		if !readable(e.format) {
+			return nil, fmt.Errorf("%s is an equality delete file of format %s, which is not read (Parquet and Avro are): have an engine rewrite the data files that it applies to (Spark: rewrite_data_files with delete-file-threshold 1 and remove-dangling-deletes): %w", e.path, e.format, fault.ErrUnsupported)
+		}
+	}
 	var err error
 	if p.keys, err = newKeyColumns(h.table.Meta, batch); err != nil {
 		return nil, err
@@ -145,7 +157,7 @@ func (h *head) plan(ctx context.Context, batch []*equality) (*plan, error) {
 			continue
 		}
 		p.gain.Keys = addSaturating(p.gain.Keys, touch.Keys)
-		if f := strings.ToUpper(string(e.Format)); f != "PARQUET" && f != "AVRO" {
+		if !readable(string(e.Format)) {
 			return nil, fmt.Errorf("equality deletes touch %s, a data file of format %s, which is not read (Parquet and Avro are): rewrite it with an engine first: %w", e.Path, e.Format, fault.ErrUnsupported)
 		}
 		t, err := newTarget(e, touch, schemas)
