@@ -40,7 +40,7 @@ func keysAlone(_ context.Context, r *role) (measured, error) {
 			Offset: kafkapos.Offset(i), Class: class, Hash: keyrun.Hash(hasher.Hash(binary.BigEndian.AppendUint64([]byte("id"), uint64(e.key)))),
 		})
 	}
-	w := &walk{dir: r.Dir, log2: log2}
+	w := &walk{dir: r.Dir, log2: log2, filters: keyrun.NewFilters(filterBytes)}
 	defer w.close()
 	return r.measure(func(m *measured) error {
 		for i := range slices.Backward(chunks) {
@@ -58,6 +58,7 @@ func keysAlone(_ context.Context, r *role) (measured, error) {
 type walk struct {
 	dir     string
 	log2    int
+	filters *keyrun.Filters
 	runs    []*keyrun.Run
 	files   []*os.File
 	made    int
@@ -137,5 +138,5 @@ func (w *walk) write(body func(*bufio.Writer) error) (*keyrun.Run, error) {
 		return nil, err
 	}
 	w.written += info.Size()
-	return keyrun.Open(f, info.Size())
+	return keyrun.Open(f, info.Size(), w.filters)
 }

@@ -20,6 +20,8 @@ const (
 	lookupRuns = 8
 	// increment is the keys of one increment.
 	increment = 10_000
+	// filterBytes bounds the filters in memory: what the product takes by default.
+	filterBytes = 64 << 20
 )
 
 // lookUp plans increments of known keys against runs that have r.Events keys together.
@@ -27,6 +29,7 @@ func lookUp(_ context.Context, r *role) (m measured, err error) {
 	keys := int64(r.Events)
 	var runs []*keyrun.Run
 	var size int64
+	filters := keyrun.NewFilters(filterBytes)
 	for i := range int64(lookupRuns) {
 		f, err := os.Create(filepath.Join(r.Dir, fmt.Sprintf("%d-%d.run", keys, i)))
 		if err != nil {
@@ -37,7 +40,7 @@ func lookUp(_ context.Context, r *role) (m measured, err error) {
 		if err != nil {
 			return m, err
 		}
-		run, err := keyrun.Open(f, info.Size)
+		run, err := keyrun.Open(f, info.Size, filters)
 		if err != nil {
 			return m, err
 		}
@@ -75,7 +78,7 @@ func writeStripe(f *os.File, keys, i int64) (keyrun.Info, error) {
 	out := bufio.NewWriterSize(f, 1<<20)
 	share := kafkapos.Offset(keys / lookupRuns)
 	rng := kafkapos.Range{Start: kafkapos.Offset(i) * share, End: kafkapos.Offset(i+1) * share}
-	w, err := keyrun.NewWriter(out, rng, int64(share))
+	w, err := keyrun.NewWriter(out, rng)
 	if err != nil {
 		return keyrun.Info{}, err
 	}

@@ -117,6 +117,7 @@ func TestBoundsHoldUnderLoad(t *testing.T) {
 		"frazil_dedup_requests_waiting/walk":          fewWaiting,
 		"frazil_dedup_cache_used_bytes/state":         memory / 4,
 		"frazil_dedup_cache_used_bytes/deletes":       memory / 8,
+		"frazil_dedup_cache_used_bytes/filters":       memory / 8,
 		"frazil_dedup_run_files_open":                 float64(c.Config.Dedup.OpenRuns + 16), // of a level that is merged
 		"frazil_catalog_cache_used_bytes":             float64(c.Config.Cache.MetadataMaxBytes),
 		"frazil_catalog_requests_waiting/table":       1024,

@@ -3,202 +3,148 @@ package keyrun
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math/bits"
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
-	"github.com/frazil-io/frazil/libs/sealed"
 )
 
-// The file (docs/FORMAT.md, "Run"): a head; 2^blockBits blocks, one per value of the leading hash bits; the
-// index of the blocks' places; a tail. Everything is little endian and under a CRC-32C.
+// The file (docs/FORMAT.md, "Run"): groups of blocks, each group followed by the filters of its blocks; the index; a
+// foot. Every byte is under a CRC-32C.
 const (
-	version    = 1
-	headSize   = 32
-	tailSize   = 24
+	version = 2
+	magic   = "FZKR"
+
+	// blockSize is the most that a block takes, and its place is a multiple of it: what a lookup reads of a run for
+	// one key. It divides a page of the system's cache, so that a block lies in one.
+	blockSize = 1 << 10
+	// blockHead is the bytes of a block before its columns: CRC, entries, two widths, first hash.
+	blockHead = 4 + 2 + 1 + 1 + HashSize
+	// filterSize is the bytes of the filter of a block: a cache line.
+	filterSize = 64
+	// groupBlocks is the number of blocks before their filters.
+	groupBlocks = 64
+	groupSize   = groupBlocks * (blockSize + filterSize)
+
+	indexEntry = 4 // the leading bits of a block's first hash, or the CRC of the filters of a group
+	footSize   = 48
 	crcSize    = 4
-	indexEntry = 8
 
-	// perBucket is about how many entries share a bucket of a block's directory, so that a lookup compares
-	// few of them.
-	perBucket = 16
-	// maxBucketBits makes a block of about 1024 entries: what one lookup reads from a file.
-	maxBucketBits = 6
-	maxBlockBits  = 26
-
-	headMagic = "FZKR"
-	tailMagic = "FZKr"
+	// slack is how many bytes beyond a block a reader of its columns touches.
+	slack = 16
 )
 
-// shape is what the head fixes about a file.
+// shape is what the foot says about a file.
 type shape struct {
-	rng kafkapos.Range
-	// blockBits leading bits of a hash choose its block, the next bucketBits its bucket.
-	blockBits, bucketBits int
-	// offsetWidth is the bytes of an offset relative to the range's start.
-	offsetWidth int
+	rng     kafkapos.Range
+	entries int64
+	blocks  int
+	last    int    // bytes of the last block
+	index   uint32 // CRC of the index
+	seed    uint32 // of the checksums, by seedOf
 }
 
-func shapeFor(rng kafkapos.Range, entries int64) shape {
-	t := max(0, bits.Len64(uint64(entries)/perBucket)-1)
-	s := shape{rng: rng, bucketBits: min(t, maxBucketBits)}
-	s.blockBits = min(t-s.bucketBits, maxBlockBits)
-	s.offsetWidth = width(uint64(rng.Len() - 1))
-	return s
+// offsetBits is the bits of an offset relative to the range's start.
+func (s shape) offsetBits() int { return bits.Len64(uint64(s.rng.Len() - 1)) }
+
+// groups is the number of groups of blocks.
+func (s shape) groups() int { return (s.blocks + groupBlocks - 1) / groupBlocks }
+
+// place is where a block begins in the file.
+func place(block int) int64 {
+	return int64(block/groupBlocks)*groupSize + int64(block%groupBlocks)*blockSize
 }
 
-// width is the number of bytes that v needs, at least 1.
-func width(v uint64) int { return max(1, (bits.Len64(v)+7)/8) }
-
-func (s shape) blocks() int { return 1 << s.blockBits }
-
-// suffixWidth is the bytes of a hash that are stored: the whole leading bytes follow from block and bucket.
-func (s shape) suffixWidth() int { return HashSize - s.prefixWidth() }
-
-func (s shape) prefixWidth() int { return (s.blockBits + s.bucketBits) / 8 }
-
-// place is the block and the bucket of a hash.
-func (s shape) place(h Hash) (block, bucket int) {
-	at := uint64(h.top()) >> (32 - s.blockBits - s.bucketBits)
-	return int(at >> s.bucketBits), int(at & (1<<s.bucketBits - 1))
+// size is the bytes of a block.
+func (s shape) size(block int) int {
+	if block == s.blocks-1 {
+		return s.last
+	}
+	return blockSize
 }
 
-// prefix puts the leading bytes that follow from block and bucket into h.
-func (s shape) prefix(h *Hash, block, bucket int) {
-	at := uint32(uint64(block<<s.bucketBits|bucket) << (32 - s.blockBits - s.bucketBits))
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], at)
-	copy(h[:s.prefixWidth()], b[:])
+// group is the blocks of a group, and where its filters begin, which lie behind the blocks.
+func (s shape) group(g int) (from, to int, filters int64) {
+	from, to = g*groupBlocks, min((g+1)*groupBlocks, s.blocks)
+	return from, to, place(to-1) + int64(s.size(to-1))
 }
 
-func (s shape) head() []byte {
-	b := append(make([]byte, 0, headSize), headMagic...)
-	b = append(b, version, byte(s.blockBits), byte(s.bucketBits), byte(s.offsetWidth))
+// indexAt is where the index begins: what groups take.
+func (s shape) indexAt() int64 {
+	if s.blocks == 0 {
+		return 0
+	}
+	from, to, filters := s.group(s.groups() - 1)
+	return filters + int64(to-from)*filterSize
+}
+
+// indexSize is the bytes of the index.
+func (s shape) indexSize() int64 { return int64(s.blocks+s.groups()) * indexEntry }
+
+func (s shape) appendFoot(b []byte) []byte {
+	begin := len(b)
+	b = append(b, magic...)
+	b = append(b, version, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.rng.Start))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.rng.End))
-	b = binary.LittleEndian.AppendUint32(b, 0)
-	return binary.LittleEndian.AppendUint32(b, sealed.Checksum(b))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.entries))
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.blocks))
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.last))
+	b = binary.LittleEndian.AppendUint32(b, s.index)
+	return binary.LittleEndian.AppendUint32(b, checksum(0, b[begin:]))
 }
 
-func parseHead(b []byte) (shape, error) {
+// parseFoot reads the foot of a file of size bytes. A file of another version counts as damaged: a run is made again
+// from Kafka, whichever program wrote it.
+func parseFoot(b []byte, size int64) (shape, error) {
 	le := binary.LittleEndian
-	if string(b[:4]) != headMagic || b[4] != version || le.Uint32(b[headSize-crcSize:]) != sealed.Checksum(b[:headSize-crcSize]) {
-		return shape{}, fmt.Errorf("head of a run: %w", fault.ErrCorrupt)
+	if string(b[:4]) != magic || b[4] != version || le.Uint32(b[footSize-crcSize:]) != checksum(0, b[:footSize-crcSize]) {
+		return shape{}, fmt.Errorf("foot of a run: %w", fault.ErrCorrupt)
 	}
-	s := shape{blockBits: int(b[5]), bucketBits: int(b[6]), offsetWidth: int(b[7])}
-	s.rng = kafkapos.Range{Start: kafkapos.Offset(le.Uint64(b[8:])), End: kafkapos.Offset(le.Uint64(b[16:]))}
-	if s.blockBits > maxBlockBits || s.bucketBits > maxBucketBits || s.rng.Start < 0 || s.rng.Empty() ||
-		s.offsetWidth != width(uint64(s.rng.Len()-1)) {
-		return shape{}, fmt.Errorf("head of a run over %s: %w", s.rng, fault.ErrCorrupt)
+	s := shape{
+		rng:     kafkapos.Range{Start: kafkapos.Offset(le.Uint64(b[8:])), End: kafkapos.Offset(le.Uint64(b[16:]))},
+		entries: int64(le.Uint64(b[24:])), blocks: int(le.Uint32(b[32:])), last: int(le.Uint32(b[36:])), index: le.Uint32(b[40:]),
+	}
+	s.seed = seedOf(s.rng)
+	whole := s.blocks == 0 && s.last == 0 || s.blocks > 0 && s.last >= blockHead && s.last <= blockSize
+	if s.rng.Start < 0 || s.rng.Empty() || !whole || s.entries < int64(s.blocks) || s.indexAt()+s.indexSize()+footSize != size {
+		return shape{}, fmt.Errorf("foot of a run over %s, %d blocks in %d bytes: %w", s.rng, s.blocks, size, fault.ErrCorrupt)
 	}
 	return s, nil
 }
 
-// block is one block in memory; it aliases the bytes that it was parsed from.
-type block struct {
-	shape
-	n          int
-	deltaWidth int
-	ends       []byte // per bucket: the number of entries up to its end, 4 bytes
-	suffixes   []byte
-	lows       []byte
-	several    []byte // one bit per entry: the key has more than one event; 8-byte words
-	deltas     []byte // highest - lowest of those entries
+// checksum is the CRC-32C of b that begins from the given value.
+func checksum(from uint32, b []byte) uint32 {
+	return crc32.Update(from, crc32.MakeTable(crc32.Castagnoli), b)
 }
 
-// parseBlock verifies a block. No bytes are a block without entries.
-func parseBlock(s shape, b []byte) (block, error) {
-	bl := block{shape: s}
-	if len(b) == 0 {
-		return bl, nil
-	}
-	if len(b) < crcSize || binary.LittleEndian.Uint32(b[len(b)-crcSize:]) != sealed.Checksum(b[:len(b)-crcSize]) {
-		return bl, fmt.Errorf("block of a run: checksum: %w", fault.ErrCorrupt)
-	}
-	return openBlock(s, b)
+// seedOf is what the checksum of a block, or of the filters of a group, begins from, less its number: one that was
+// meant for another place, or for a run over another range, does not verify.
+func seedOf(rng kafkapos.Range) uint32 {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(rng.Start))
+	return checksum(0, binary.LittleEndian.AppendUint64(b, uint64(rng.End)))
 }
 
-// openBlock cuts a block whose checksum was verified before.
-func openBlock(s shape, b []byte) (block, error) {
-	bl := block{shape: s}
-	if len(b) == 0 {
-		return bl, nil
-	}
-	r := sealed.NewReader(b[:len(b)-crcSize])
-	bl.n = int(r.Uint32())
-	bl.deltaWidth = int(r.Byte())
-	bl.ends = r.Bytes(4 << s.bucketBits)
-	bl.suffixes = r.Bytes(bl.n * s.suffixWidth())
-	bl.lows = r.Bytes(bl.n * s.offsetWidth)
-	bl.several = r.Bytes((bl.n + 63) / 64 * 8)
-	bl.deltas = r.Bytes(r.Len())
-	if err := r.Done(); err != nil {
-		return bl, fmt.Errorf("block of a run: %w", err)
-	}
-	if bl.end(1<<s.bucketBits-1) != bl.n || bl.deltaWidth > 8 || bl.rank(bl.n)*bl.deltaWidth != len(bl.deltas) {
-		return bl, fmt.Errorf("block of a run with %d entries: %w", bl.n, fault.ErrCorrupt)
-	}
-	return bl, nil
+// filterBits are the bits of a block's filter that a hash sets. They come from its last 36 bits, which say nothing
+// about the block that it is in.
+func (h Hash) filterBits() (a, b, c, d uint64) {
+	v := binary.BigEndian.Uint64(h[2:])
+	return v & 511, v >> 9 & 511, v >> 18 & 511, v >> 27 & 511
 }
 
-// end is the number of entries up to the end of a bucket.
-func (b *block) end(bucket int) int {
-	if b.n == 0 {
-		return 0
-	}
-	return int(binary.LittleEndian.Uint32(b.ends[4*bucket:]))
+// addTo puts a hash into a filter.
+func (h Hash) addTo(filter []byte) {
+	a, b, c, d := h.filterBits()
+	filter[a>>3] |= 1 << (a & 7)
+	filter[b>>3] |= 1 << (b & 7)
+	filter[c>>3] |= 1 << (c & 7)
+	filter[d>>3] |= 1 << (d & 7)
 }
 
-// begin is the number of entries before a bucket.
-func (b *block) begin(bucket int) int {
-	if bucket == 0 {
-		return 0
-	}
-	return b.end(bucket - 1)
-}
-
-func (b *block) suffix(i int) []byte {
-	w := b.suffixWidth()
-	return b.suffixes[i*w : (i+1)*w]
-}
-
-func (b *block) lowest(i int) kafkapos.Offset {
-	return b.rng.Start + kafkapos.Offset(number(b.lows, i, b.offsetWidth))
-}
-
-func (b *block) highest(i int) kafkapos.Offset {
-	low := b.lowest(i)
-	if b.several[i/8]>>(i%8)&1 == 0 {
-		return low
-	}
-	return low + kafkapos.Offset(number(b.deltas, b.rank(i), b.deltaWidth))
-}
-
-// rank is the number of entries before i whose key has several events.
-func (b *block) rank(i int) int {
-	n, w := 0, 0
-	for ; w < i/64; w++ {
-		n += bits.OnesCount64(binary.LittleEndian.Uint64(b.several[8*w:]))
-	}
-	if i%64 > 0 {
-		n += bits.OnesCount64(binary.LittleEndian.Uint64(b.several[8*w:]) & (1<<(i%64) - 1))
-	}
-	return n
-}
-
-// number is the i-th of little-endian numbers of w bytes.
-func number(b []byte, i, w int) uint64 {
-	v := uint64(0)
-	for k := range w {
-		v |= uint64(b[i*w+k]) << (8 * k)
-	}
-	return v
-}
-
-// appendNumber appends the low w bytes of v, little endian.
-func appendNumber(b []byte, v uint64, w int) []byte {
-	for k := range w {
-		b = append(b, byte(v>>(8*k)))
-	}
-	return b
+// in is false if the hash was not put into the filter; one of about 15 that were not get true.
+func (h Hash) in(filter []byte) bool {
+	a, b, c, d := h.filterBits()
+	_ = filter[filterSize-1]
+	return filter[a>>3]>>(a&7)&(filter[b>>3]>>(b&7))&(filter[c>>3]>>(c&7))&(filter[d>>3]>>(d&7))&1 == 1
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -63,12 +64,15 @@ func write(t testing.TB, rng kafkapos.Range, entries []keyrun.Entry) []byte {
 	return b.Bytes()
 }
 
-// open opens a run in one of the two ways.
+// open opens a run in one of the ways.
 func open(t testing.TB, r *rand.Rand, b []byte) *keyrun.Run {
 	t.Helper()
 	run, err := keyrun.FromBytes(b)
-	if r.IntN(2) == 0 {
-		run, err = keyrun.Open(bytes.NewReader(b), int64(len(b)))
+	switch r.IntN(3) {
+	case 0:
+		run, err = keyrun.Open(bytes.NewReader(b), int64(len(b)), nil)
+	case 1:
+		run, err = keyrun.Open(bytes.NewReader(b), int64(len(b)), keyrun.NewFilters(1<<20))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -166,16 +170,16 @@ func checkSet(t *testing.T, r *rand.Rand, runs []*keyrun.Run, known []keyrun.Has
 	}
 }
 
-// TestAllAnswersWhatWasWritten: also when far more or fewer entries came than were expected.
+// TestAllAnswersWhatWasWritten: for runs of several groups of blocks, of parts of one, and of nothing.
 func TestAllAnswersWhatWasWritten(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for _, expected := range []int64{0, 1, 100, 5000, 1 << 20} {
+	for _, n := range []int{0, 1, 100, 5000, 30_000} {
 		rng := randomRange(r, 12345)
-		entries := randomEntries(r, rng, 5000)
+		entries := randomEntries(r, rng, n)
 		var b bytes.Buffer
-		w, err := keyrun.NewWriter(&b, rng, expected)
+		w, err := keyrun.NewWriter(&b, rng)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +193,7 @@ func TestAllAnswersWhatWasWritten(t *testing.T) {
 		}
 		got, err := all(open(t, r, b.Bytes()))
 		if err != nil || !slices.Equal(got, entries) {
-			t.Fatalf("expected %d: %d entries, want %d, %v", expected, len(got), len(entries), err)
+			t.Fatalf("%d entries: %d, want %d, %v", n, len(got), len(entries), err)
 		}
 	}
 }
@@ -352,14 +356,15 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// TestTheFormatIsFrozen: bytes of version 1 that are out there stay readable, and are written the same.
+// TestTheFormatIsFrozen: bytes of version 2 that are out there stay readable, and are written the same.
 func TestTheFormatIsFrozen(t *testing.T) {
 	b := write(t, kafkapos.Range{Start: 1000, End: 2000}, []keyrun.Entry{
 		{Hash: keyrun.Hash{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Lowest: 1001, Highest: 1001},
 		{Hash: keyrun.Hash{0xff, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Lowest: 1002, Highest: 1999},
 	})
-	const want = "465a4b5201000002e803000000000000d007000000000000000000005cbe1e590200000002020000000102030405060708090aff0203040506070809" +
-		"0a010002000200000000000000e5035fdcf85020000000000000004f0000000000000002000000000000004f00000000000000465a4b72d03cb091"
+	const want = "7d6254670200500a0102030405060708090a00000000000000000000fe000000000000000000004027e51000000000000000000000000000000000" +
+		"0000000000000001000000000000000004000000000000000000000000000000000000000000000400000000000000040302013997390d465a4b52" +
+		"02000000e803000000000000d0070000000000000200000000000000010000002a000000078d481d37ff5c5c"
 	if got := hex.EncodeToString(b); got != want {
 		t.Error(got)
 	}
@@ -373,7 +378,25 @@ func TestTheFormatIsFrozen(t *testing.T) {
 	if _, err := keyrun.Write(big, kafkapos.Range{Start: 0, End: 60_000}, entries); err != nil {
 		t.Fatal(err)
 	}
-	if got := hex.EncodeToString(big.Sum(nil)); got != "bfbc7d95e6cafda69075b8af8ee5fdc22f42227990f493d912e2ebfc2453d594" {
+	if got := hex.EncodeToString(big.Sum(nil)); got != "802cd76a78f5742273682767fa97f20fac1796bbf204ee832467d3876c30b842" {
 		t.Error(got)
+	}
+}
+
+// TestOtherVersionsAreMadeAgain: to whoever opens it, a file of another version is a damaged one.
+func TestOtherVersionsAreMadeAgain(t *testing.T) {
+	first, err := hex.DecodeString("465a4b5201000002e803000000000000d007000000000000000000005cbe1e590200000002020000000102030405060708090aff0203040506070809" +
+		"0a010002000200000000000000e5035fdcf85020000000000000004f0000000000000002000000000000004f00000000000000465a4b72d03cb091")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := write(t, kafkapos.Range{Start: 1000, End: 2000}, nil)
+	foot := next[len(next)-48:]
+	foot[4]++
+	binary.LittleEndian.PutUint32(foot[44:], crc32.Checksum(foot[:44], crc32.MakeTable(crc32.Castagnoli)))
+	for name, b := range map[string][]byte{"1": first, "next": next} {
+		if _, err := keyrun.FromBytes(b); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("version %s: %v", name, err)
+		}
 	}
 }

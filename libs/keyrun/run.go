@@ -10,16 +10,17 @@ import (
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
-	"github.com/frazil-io/frazil/libs/sealed"
 )
 
-// Run is an open run file. Safe for concurrent use. In memory it has about 8 bytes per 1024 entries, beside
-// the bytes it was given.
+// Run is an open run file. Safe for concurrent use. In memory it has 4 bytes per block of about 90 keys, beside the
+// bytes it was given and its filters.
 type Run struct {
-	info   Info
 	shape  shape
-	places []byte // the index: where each block begins, and where the last one ends
+	size   int64
+	firsts []uint32 // per block: the leading bits of its first hash
+	checks []uint32 // per group: the CRC of its filters
 	src    io.ReaderAt
+	filter filter
 	// mem is the whole file if it was given as bytes; verified has a bit per block whose checksum was seen
 	// to be right, so that it is checked once.
 	mem      []byte
@@ -27,41 +28,35 @@ type Run struct {
 }
 
 // Open opens a run of size bytes for random access; every lookup reads and verifies the blocks that it needs.
-// fault.ErrCorrupt: the file does not verify. The caller closes src, after the last use of the run.
-func Open(src io.ReaderAt, size int64) (*Run, error) {
-	if size < headSize+2*indexEntry+tailSize {
+// filters bounds the memory for what spares reads in vain; nil: there is none. fault.ErrCorrupt: the file does not
+// verify. The caller closes the run and then src, after the last use of the run.
+func Open(src io.ReaderAt, size int64, filters *Filters) (*Run, error) {
+	if size < footSize {
 		return nil, fmt.Errorf("open a run of %d bytes: too short: %w", size, fault.ErrCorrupt)
 	}
-	head, tail := make([]byte, headSize), make([]byte, tailSize)
-	if err := readAt(src, head, 0); err != nil {
+	foot := make([]byte, footSize)
+	if err := readAt(src, foot, size-footSize); err != nil {
 		return nil, err
 	}
-	if err := readAt(src, tail, size-tailSize); err != nil {
-		return nil, err
-	}
-	s, err := parseHead(head)
+	s, err := parseFoot(foot, size)
 	if err != nil {
 		return nil, err
 	}
-	index := int64(binary.LittleEndian.Uint64(tail[8:]))
-	want := int64(s.blocks()+1) * indexEntry
-	if string(tail[16:20]) != tailMagic || index < headSize || index+want+tailSize != size {
-		return nil, fmt.Errorf("open a run over %s: index at %d of %d bytes: %w", s.rng, index, size, fault.ErrCorrupt)
-	}
-	b := make([]byte, want+tailSize)
-	if err := readAt(src, b, index); err != nil {
+	b := make([]byte, s.indexSize())
+	if err := readAt(src, b, s.indexAt()); err != nil {
 		return nil, err
 	}
-	if binary.LittleEndian.Uint32(b[len(b)-crcSize:]) != sealed.Checksum(b[:len(b)-crcSize]) {
+	if checksum(0, b) != s.index {
 		return nil, fmt.Errorf("open a run over %s: checksum of the index: %w", s.rng, fault.ErrCorrupt)
 	}
-	r := &Run{shape: s, places: b[:want], src: src}
-	r.info = Info{Range: s.rng, Entries: int64(binary.LittleEndian.Uint64(tail)), Size: size}
-	if r.info.Entries < 0 || r.place(0) != headSize || r.place(s.blocks()) != index {
-		return nil, fmt.Errorf("open a run over %s: index: %w", s.rng, fault.ErrCorrupt)
+	index := make([]uint32, len(b)/indexEntry)
+	for i := range index {
+		index[i] = binary.LittleEndian.Uint32(b[i*indexEntry:])
 	}
-	for i := range s.blocks() {
-		if r.place(i) > r.place(i+1) {
+	r := &Run{shape: s, size: size, firsts: index[:s.blocks], checks: index[s.blocks:], src: src}
+	r.filter.bound = filters
+	for i := 1; i < s.blocks; i++ {
+		if r.firsts[i-1] > r.firsts[i] {
 			return nil, fmt.Errorf("open a run over %s: index of block %d: %w", s.rng, i, fault.ErrCorrupt)
 		}
 	}
@@ -71,164 +66,121 @@ func Open(src io.ReaderAt, size int64) (*Run, error) {
 // FromBytes opens a run that lies in memory, or in mapped memory; b may not change while the run is in use. A
 // block is verified at its first use.
 func FromBytes(b []byte) (*Run, error) {
-	r, err := Open(bytes.NewReader(b), int64(len(b)))
+	r, err := Open(bytes.NewReader(b), int64(len(b)), nil)
 	if err != nil {
 		return nil, err
 	}
 	r.mem = b
-	r.verified = make([]atomic.Uint64, (r.shape.blocks()+63)/64)
+	r.verified = make([]atomic.Uint64, (r.shape.blocks+63)/64)
 	return r, nil
 }
 
+// Close gives back what the run holds of the memory for filters.
+func (r *Run) Close() {
+	if r.filter.bound != nil {
+		r.filter.bound.close(r)
+	}
+}
+
 // Info says what the run holds.
-func (r *Run) Info() Info { return r.info }
+func (r *Run) Info() Info { return Info{r.shape.rng, r.shape.entries, r.size} }
 
 // Range is the offsets whose keys the run has.
-func (r *Run) Range() kafkapos.Range { return r.info.Range }
+func (r *Run) Range() kafkapos.Range { return r.shape.rng }
 
 // Entries is the number of keys.
-func (r *Run) Entries() int64 { return r.info.Entries }
+func (r *Run) Entries() int64 { return r.shape.entries }
 
-// All answers the entries by ascending hash. It ends after the first error, which is fault.ErrCorrupt or a
-// read error.
+// All answers the entries by ascending hash. It reads the whole file but what Open read, and ends after the first
+// error, which is fault.ErrCorrupt or a read error.
 func (r *Run) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		var buf []byte
-		seen := int64(0)
-		for i := range r.shape.blocks() {
-			b, err := r.block(i, &buf)
+		c := cursor{run: r}
+		for {
+			ok, err := c.next()
 			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			if !b.all(i, yield) {
+			if !ok || !yield(c.entry, nil) {
 				return
 			}
-			seen += int64(b.n)
-		}
-		if seen != r.info.Entries {
-			yield(Entry{}, fmt.Errorf("run over %s: %d entries, want %d: %w", r.info.Range, seen, r.info.Entries, fault.ErrCorrupt))
 		}
 	}
 }
 
-// all yields the entries of block number at; false when the consumer has had enough.
-func (b *block) all(at int, yield func(Entry, error) bool) bool {
-	rank := 0
-	for bucket := range 1 << b.bucketBits {
-		e := Entry{}
-		b.prefix(&e.Hash, at, bucket)
-		begin, end := b.begin(bucket), b.end(bucket)
-		if begin > end || end > b.n {
-			return yield(Entry{}, fmt.Errorf("block of a run: bucket %d: %w", bucket, fault.ErrCorrupt)) && false
-		}
-		for i := begin; i < end; i++ {
-			copy(e.Hash[b.prefixWidth():], b.suffix(i))
-			e.Lowest = b.lowest(i)
-			e.Highest = e.Lowest
-			if b.several[i/8]>>(i%8)&1 == 1 {
-				e.Highest += kafkapos.Offset(number(b.deltas, rank, b.deltaWidth))
-				rank++
-			}
-			if !yield(e, nil) {
-				return false
-			}
-		}
-	}
-	return true
+// cursor walks the entries of a run. It holds a group of blocks.
+type cursor struct {
+	run   *Run
+	entry Entry // after next answered true
+
+	group  []byte // what is read, with slack behind it
+	at     int    // blocks that were opened
+	block  block
+	i      int   // entries of the block that were answered
+	rank   int   // those of them with several events
+	passed int64 // entries of the blocks before
 }
 
-// side is which offset of an entry a lookup wants.
-type side uint8
-
-const (
-	lowest side = iota
-	highest
-)
-
-// lookup fills dst[i] for hashes[i] where dst[i] is None and the run has the key. hashes ascends.
-func (r *Run) lookup(hashes []Hash, dst []kafkapos.Offset, want side) error {
-	var (
-		buf  []byte
-		b    block
-		open = -1
-	)
-	for i, h := range hashes {
-		if dst[i] != None {
-			continue
-		}
-		at, bucket := r.shape.place(h)
-		if at != open {
-			var err error
-			if b, err = r.block(at, &buf); err != nil {
-				return err
+// next goes to the next entry; false at the end.
+func (c *cursor) next() (bool, error) {
+	for c.i == c.block.n {
+		s := c.run.shape
+		c.passed += int64(c.block.n)
+		c.block, c.i, c.rank = block{}, 0, 0
+		if c.at == s.blocks {
+			if c.passed != s.entries {
+				return false, fmt.Errorf("run over %s: %d entries, want %d: %w", s.rng, c.passed, s.entries, fault.ErrCorrupt)
 			}
-			open = at
+			return false, nil
 		}
-		k, ok, err := b.find(bucket, h)
-		switch {
-		case err != nil:
+		if err := c.open(); err != nil {
+			return false, err
+		}
+	}
+	c.entry = c.block.entry(c.i, c.rank)
+	c.i++
+	if c.entry.Highest > c.entry.Lowest {
+		c.rank++
+	}
+	return true, nil
+}
+
+// open opens the next block.
+func (c *cursor) open() (err error) {
+	s := c.run.shape
+	if c.at%groupBlocks == 0 {
+		if c.group == nil {
+			c.group = make([]byte, min(groupSize, s.indexAt())+slack)
+		}
+		if err := c.readGroup(c.at / groupBlocks); err != nil {
 			return err
-		case !ok:
-		case want == lowest:
-			dst[i] = b.lowest(k)
-		default:
-			dst[i] = b.highest(k)
 		}
+	}
+	from := c.at % groupBlocks * blockSize
+	c.block, err = s.parseBlock(c.at, c.group[from:from+s.size(c.at)])
+	c.at++
+	return err
+}
+
+// readGroup reads a group of blocks with its filters, which it verifies.
+func (c *cursor) readGroup(g int) error {
+	s := c.run.shape
+	from, to, filters := s.group(g)
+	n := filters - place(from)
+	b := c.group[:n+int64(to-from)*filterSize]
+	if err := readAt(c.run.src, b, place(from)); err != nil {
+		return err
+	}
+	return c.run.verifyFilters(g, b[n:])
+}
+
+// verifyFilters verifies the filters of a group.
+func (r *Run) verifyFilters(g int, b []byte) error {
+	if checksum(r.shape.seed+uint32(g), b) != r.checks[g] {
+		return fmt.Errorf("filters of the run over %s: checksum of group %d: %w", r.shape.rng, g, fault.ErrCorrupt)
 	}
 	return nil
-}
-
-// find answers the entry of h, which belongs into the given bucket.
-func (b *block) find(bucket int, h Hash) (i int, ok bool, err error) {
-	if b.n == 0 {
-		return 0, false, nil
-	}
-	lo, hi := b.begin(bucket), b.end(bucket)
-	if lo > hi || hi > b.n {
-		return 0, false, fmt.Errorf("block of a run: bucket %d: %w", bucket, fault.ErrCorrupt)
-	}
-	want := h[b.prefixWidth():]
-	w, suffixes := len(want), b.suffixes
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		switch c := bytes.Compare(suffixes[mid*w:(mid+1)*w], want); {
-		case c == 0:
-			return mid, true, nil
-		case c < 0:
-			lo = mid + 1
-		default:
-			hi = mid
-		}
-	}
-	return 0, false, nil
-}
-
-// place is where block i begins in the file.
-func (r *Run) place(i int) int64 { return int64(binary.LittleEndian.Uint64(r.places[i*indexEntry:])) }
-
-// block answers block i, which may alias buf until the next call.
-func (r *Run) block(i int, buf *[]byte) (block, error) {
-	from, to := r.place(i), r.place(i+1)
-	if r.mem != nil {
-		word, bit := &r.verified[i/64], uint64(1)<<(i%64)
-		if word.Load()&bit != 0 {
-			return openBlock(r.shape, r.mem[from:to])
-		}
-		b, err := parseBlock(r.shape, r.mem[from:to])
-		if err == nil {
-			word.Or(bit)
-		}
-		return b, err
-	}
-	if int64(cap(*buf)) < to-from {
-		*buf = make([]byte, to-from)
-	}
-	*buf = (*buf)[:to-from]
-	if err := readAt(r.src, *buf, from); err != nil {
-		return block{}, err
-	}
-	return parseBlock(r.shape, *buf)
 }
 
 func readAt(src io.ReaderAt, b []byte, off int64) error {

@@ -62,8 +62,9 @@ func (s Set) Within(rng kafkapos.Range) (Set, error) {
 // without duplicates. Errors: fault.ErrCorrupt, or a read error; dst is then undefined.
 func (s Set) Lowest(hashes []Hash, dst []kafkapos.Offset) error {
 	reset(dst)
+	l := lookup{hashes: hashes, dst: dst, want: lowest}
 	for _, r := range s.runs {
-		if err := r.lookup(hashes, dst, lowest); err != nil {
+		if err := l.in(r); err != nil {
 			return fmt.Errorf("look up in the run of %s: %w", r.Range(), err)
 		}
 	}
@@ -73,8 +74,9 @@ func (s Set) Lowest(hashes []Hash, dst []kafkapos.Offset) error {
 // Highest is Lowest for the highest offset.
 func (s Set) Highest(hashes []Hash, dst []kafkapos.Offset) error {
 	reset(dst)
+	l := lookup{hashes: hashes, dst: dst, want: highest}
 	for _, r := range slices.Backward(s.runs) {
-		if err := r.lookup(hashes, dst, highest); err != nil {
+		if err := l.in(r); err != nil {
 			return fmt.Errorf("look up in the run of %s: %w", r.Range(), err)
 		}
 	}

@@ -258,7 +258,7 @@ func (p *publisher) merge() {
 			var file bytes.Buffer
 			_, err := keyrun.Merge(&file, runs[i], runs[i+1])
 			p.must(err)
-			run, err := keyrun.Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
+			run, err := keyrun.Open(bytes.NewReader(file.Bytes()), int64(file.Len()), nil)
 			p.must(err)
 			rest := slices.Delete(slices.Clone(runs), i, i+2)
 			p.runs, err = keyrun.NewSet(append(rest, run)...)

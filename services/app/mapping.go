@@ -53,6 +53,7 @@ func (c Config) dedup() dedup.Config {
 	own.BadRecordRetry, own.CollectEvery = c.Dedup.BadRecordRetry, c.Dedup.CollectEvery
 	own.Fold = c.Dedup.Fold
 	own.StateCacheBytes, own.DeleteCacheBytes = int64(c.Memory.MaxBytes)/4, int64(c.Memory.MaxBytes)/8
+	own.RunFilterBytes = int64(c.Memory.MaxBytes) / 8
 	own.BlockBytes = blockBytes(int64(c.Memory.MaxBytes), c.Slots.Work+c.Slots.Scan)
 	own.Tables = make(map[string]dedup.TableConfig, len(c.Tables))
 	for topic, t := range c.Tables {

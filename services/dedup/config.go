@@ -64,10 +64,11 @@ type Config struct {
 	Waiting int `yaml:"waiting"`
 	// OpenRuns is how many run files stay open between uses. Default 256.
 	OpenRuns int `yaml:"open_runs"`
-	// StateCacheBytes and DeleteCacheBytes bound what is kept in memory of the state and of composed delete sets.
-	// Defaults 128 MiB and 64 MiB.
+	// StateCacheBytes, DeleteCacheBytes and RunFilterBytes bound what is kept in memory of the state, of composed delete
+	// sets and of the filters of runs, which are 0.7 bytes per key. Defaults 128 MiB, 64 MiB and 64 MiB.
 	StateCacheBytes  int64 `yaml:"state_cache_bytes"`
 	DeleteCacheBytes int64 `yaml:"delete_cache_bytes"`
+	RunFilterBytes   int64 `yaml:"run_filter_bytes"`
 	// BlockBytes is what a block aims at, bytes of records; it holds between a quarter of that and all. A chunk aims at
 	// eight times as much. Default 32 MiB.
 	BlockBytes int64 `yaml:"block_bytes"`
@@ -119,7 +120,7 @@ func Default() Config {
 		Bucket: "frazil", OnBadRecord: BadRecordFail, Plan: PlanEager, RoomBytes: 1 << 30,
 		Snapshots:              SnapshotsConfig{Retention: time.Hour, Dense: 10 * time.Minute, Every: time.Minute, Listed: 100},
 		RetentionMarginPercent: 10, ChunksPerGroup: 256, Parallel: runtime.GOMAXPROCS(0), Waiting: 1024, OpenRuns: 256,
-		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, BlockBytes: 32 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
+		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, RunFilterBytes: 64 << 20, BlockBytes: 32 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
 		Fold: FoldConfig{Every: time.Minute, MinMarks: 256, MaxMarks: 1 << 18},
 	}
 }
@@ -143,7 +144,8 @@ func (c Config) Validate() (warnings []error, err error) {
 	bad(s.Retention <= 0 || s.Dense < 0 || s.Every <= 0 || s.Listed < 1, "snapshots: retention, every and listed must be above 0")
 	bad(c.RetentionMarginPercent < 0 || c.RetentionMarginPercent > 100, "retention_margin_percent %d: 0 to 100", c.RetentionMarginPercent)
 	bad(c.ChunksPerGroup < 1 || c.Parallel < 1 || c.Waiting < 1 || c.OpenRuns < 1, "chunks_per_group, parallel, waiting and open_runs must be above 0")
-	bad(c.StateCacheBytes < 0 || c.DeleteCacheBytes < 0, "state_cache_bytes and delete_cache_bytes must not be negative")
+	bad(c.StateCacheBytes < 0 || c.DeleteCacheBytes < 0 || c.RunFilterBytes < 0,
+		"state_cache_bytes, delete_cache_bytes and run_filter_bytes must not be negative")
 	bad(c.BlockBytes < 1, "block_bytes must be above 0")
 	bad(c.CollectEvery <= 0, "collect_every must be above 0")
 	bad(c.Fold.Every < 0 || c.Fold.MinMarks < 1 || c.Fold.MaxMarks < 1, "fold: every must not be negative, min_marks and max_marks must be above 0")

@@ -19,8 +19,10 @@ func (s *Service) reportBounds(meter metric.Meter) error {
 				"table": func() int64 { return int64(s.flights.Waiting()) },
 				"walk":  func() int64 { return int64(s.descents.waiters()) },
 			}},
-		gauge.Gauge{Name: "frazil.dedup.cache_used", Unit: "By", What: "Bytes in memory, by cache: state (a quarter of memory.max_bytes), deletes (an eighth).",
-			Label: "cache", Values: map[string]func() int64{"state": s.store.CacheBytes, "deletes": s.deletes.CacheBytes}},
+		gauge.Gauge{Name: "frazil.dedup.cache_used", Unit: "By", What: "Bytes in memory, by cache: state (a quarter of memory.max_bytes), deletes and filters of runs (an eighth each).",
+			Label: "cache", Values: map[string]func() int64{
+				"state": s.store.CacheBytes, "deletes": s.deletes.CacheBytes, "filters": s.planner.Runs.FilterBytes,
+			}},
 		gauge.Gauge{Name: "frazil.dedup.run_files_open", Unit: "{file}", What: "Run files that are open; those that nobody uses are bounded by dedup.open_runs.",
 			Values: gauge.One(func() int64 { return int64(s.planner.Runs.OpenFiles()) })},
 		gauge.Gauge{Name: "frazil.dedup.walk_offsets_wanted", Unit: "{offset}", What: "Offsets of lazy tables that readers wait for and that are not read yet.",

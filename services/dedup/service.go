@@ -71,7 +71,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := runs.Open(deps.FS, cfg.RunDir, cfg.OpenRuns)
+	dir, err := runs.Open(deps.FS, cfg.RunDir, cfg.OpenRuns, cfg.RunFilterBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ type Dir struct {
 	root string
 	max  int // open files that are kept when nobody uses them
 
+	filters *keyrun.Filters
+
 	mu   sync.Mutex
 	open map[string]*handle
 	tick int64
@@ -46,13 +48,21 @@ type handle struct {
 	used    int64
 }
 
+func (h *handle) close() error {
+	h.run.Close()
+	return h.file.Close()
+}
+
 // Open uses the directory root, which is made if it is not there. maxOpen bounds the files that are kept open
-// between uses.
-func Open(fsys fsys.FS, root string, maxOpen int) (*Dir, error) {
+// between uses, filters the bytes of memory for what spares lookups reads in vain.
+func Open(fsys fsys.FS, root string, maxOpen int, filters int64) (*Dir, error) {
 	if err := fsys.MakeDir(root); err != nil {
 		return nil, fmt.Errorf("make run directory: %w: %w", err, fault.ErrUnavailable)
 	}
-	return &Dir{fs: fsys, root: root, max: maxOpen, open: map[string]*handle{}, writing: map[string]chan struct{}{}}, nil
+	return &Dir{
+		fs: fsys, root: root, max: maxOpen, filters: keyrun.NewFilters(filters),
+		open: map[string]*handle{}, writing: map[string]chan struct{}{},
+	}, nil
 }
 
 // OpenFiles is how many run files are open now.
@@ -62,13 +72,16 @@ func (d *Dir) OpenFiles() int {
 	return len(d.open)
 }
 
+// FilterBytes is what the filters of the runs take in memory now.
+func (d *Dir) FilterBytes() int64 { return d.filters.Used() }
+
 // Close closes the files. Nobody may use a run any more.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
 	for key, h := range d.open {
-		errs = append(errs, h.file.Close())
+		errs = append(errs, h.close())
 		delete(d.open, key)
 	}
 	return errors.Join(errs...)
@@ -211,7 +224,7 @@ func (d *Dir) openFile(path string, ref state.RunRef) (*handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open run %s: %w: %w", ref.Name, errors.Join(err, f.Close()), fault.ErrUnavailable)
 	}
-	run, err := keyrun.Open(f, size)
+	run, err := keyrun.Open(f, size, d.filters)
 	if err == nil && run.Range() != ref.Range {
 		err = fmt.Errorf("run over %s, want %s: %w", run.Range(), ref.Range, fault.ErrCorrupt)
 	}
@@ -237,7 +250,7 @@ func (d *Dir) shrink() {
 		if oldest == "" {
 			return
 		}
-		_ = d.open[oldest].file.Close() // only read from
+		_ = d.open[oldest].close() // only read from
 		delete(d.open, oldest)
 	}
 }
@@ -248,7 +261,7 @@ func (d *Dir) release(held []*handle) {
 	for _, h := range held {
 		h.users--
 		if h.dropped && h.users == 0 {
-			_ = h.file.Close() // only read from
+			_ = h.close() // only read from
 		}
 	}
 	d.shrink()
@@ -266,7 +279,7 @@ func (d *Dir) drop(log state.Log, name string) {
 	delete(d.open, key)
 	h.dropped = true
 	if h.users == 0 {
-		_ = h.file.Close() // only read from
+		_ = h.close() // only read from
 	}
 }
 
