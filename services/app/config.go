@@ -141,6 +141,9 @@ type MemoryConfig struct {
 type DedupConfig struct {
 	// Parallel is how many logs advance at once, over all tables. Default: the number of cores.
 	Parallel int `yaml:"parallel"`
+	// PublishOffsets: chunks that are smaller are read and published several at a time, those of so many offsets at most.
+	// Default 16384.
+	PublishOffsets int `yaml:"publish_offsets"`
 	// OpenRuns is how many run files stay open. Default 256.
 	OpenRuns int `yaml:"open_runs"`
 	// BadRecordRetry is how long a record that stopped its log is not read again. Default 30s.
@@ -231,7 +234,7 @@ func Default() Config {
 		OnBadRecord: d.OnBadRecord, RetentionMarginPercent: d.RetentionMarginPercent,
 		Plan: d.Plan, Room: config.Size(d.RoomBytes),
 		Dedup: DedupConfig{
-			Parallel: d.Parallel, OpenRuns: d.OpenRuns, BadRecordRetry: d.BadRecordRetry, CollectEvery: d.CollectEvery,
+			Parallel: d.Parallel, PublishOffsets: d.PublishOffsets, OpenRuns: d.OpenRuns, BadRecordRetry: d.BadRecordRetry, CollectEvery: d.CollectEvery,
 			Fold: d.Fold,
 		},
 		Snapshots: SnapshotsConfig{

@@ -50,6 +50,7 @@ func (c Config) dedup() dedup.Config {
 		Retention: c.Snapshots.Retention, Dense: c.Snapshots.Dense, Every: c.Snapshots.Every, Listed: c.Snapshots.Listed,
 	}
 	own.Parallel, own.OpenRuns, own.Waiting = c.Dedup.Parallel, c.Dedup.OpenRuns, c.Slots.Waiting
+	own.PublishOffsets = c.Dedup.PublishOffsets
 	own.BadRecordRetry, own.CollectEvery = c.Dedup.BadRecordRetry, c.Dedup.CollectEvery
 	own.Fold = c.Dedup.Fold
 	own.StateCacheBytes, own.DeleteCacheBytes = int64(c.Memory.MaxBytes)/4, int64(c.Memory.MaxBytes)/8

@@ -60,6 +60,9 @@ type Config struct {
 	// Parallel is how many ranges of logs are read and published at once, over all tables; first walks have as many
 	// of their own; and how many delete files are composed at once. Default: the number of cores.
 	Parallel int `yaml:"parallel"`
+	// PublishOffsets: smaller chunks are read and published several at a time, those of a range of at most so many
+	// offsets; their files have about BlockBytes together at most. Default 16384.
+	PublishOffsets int `yaml:"publish_offsets"`
 	// Waiting is how many callers may wait for a table. Default 1024.
 	Waiting int `yaml:"waiting"`
 	// OpenRuns is how many run files stay open between uses. Default 256.
@@ -119,7 +122,7 @@ func Default() Config {
 	return Config{
 		Bucket: "frazil", OnBadRecord: BadRecordFail, Plan: PlanEager, RoomBytes: 1 << 30,
 		Snapshots:              SnapshotsConfig{Retention: time.Hour, Dense: 10 * time.Minute, Every: time.Minute, Listed: 100},
-		RetentionMarginPercent: 10, ChunksPerGroup: 256, Parallel: runtime.GOMAXPROCS(0), Waiting: 1024, OpenRuns: 256,
+		RetentionMarginPercent: 10, ChunksPerGroup: 256, Parallel: runtime.GOMAXPROCS(0), PublishOffsets: 1 << 14, Waiting: 1024, OpenRuns: 256,
 		StateCacheBytes: 128 << 20, DeleteCacheBytes: 64 << 20, RunFilterBytes: 64 << 20, BlockBytes: 32 << 20, BadRecordRetry: 30 * time.Second, CollectEvery: time.Minute,
 		Fold: FoldConfig{Every: time.Minute, MinMarks: 256, MaxMarks: 1 << 18},
 	}
@@ -144,6 +147,7 @@ func (c Config) Validate() (warnings []error, err error) {
 	bad(s.Retention <= 0 || s.Dense < 0 || s.Every <= 0 || s.Listed < 1, "snapshots: retention, every and listed must be above 0")
 	bad(c.RetentionMarginPercent < 0 || c.RetentionMarginPercent > 100, "retention_margin_percent %d: 0 to 100", c.RetentionMarginPercent)
 	bad(c.ChunksPerGroup < 1 || c.Parallel < 1 || c.Waiting < 1 || c.OpenRuns < 1, "chunks_per_group, parallel, waiting and open_runs must be above 0")
+	bad(c.PublishOffsets < 1, "publish_offsets must be above 0")
 	bad(c.StateCacheBytes < 0 || c.DeleteCacheBytes < 0 || c.RunFilterBytes < 0,
 		"state_cache_bytes, delete_cache_bytes and run_filter_bytes must not be negative")
 	bad(c.BlockBytes < 1, "block_bytes must be above 0")

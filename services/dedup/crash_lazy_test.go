@@ -59,11 +59,19 @@ func (w *world) listed(st *dedupv1.TableState) (out []*dedupv1.ManifestEntry, er
 // TestKillAtEveryChangeOfALazyTable ends a process at every change of its store and its disk while a lazy table is
 // loaded, and walked by reads of its files. The next one reads every kept cut right and scans nothing that was published,
 // but the block that a kept cut ends in, which its file encodes otherwise than the newest one.
+//
+// Chunks are published one or two at a time.
 func TestKillAtEveryChangeOfALazyTable(t *testing.T) {
+	for _, chunks := range []int{1, 2} {
+		t.Run(fmt.Sprint(chunks, " at a time"), func(t *testing.T) { killLazy(t, chunks) })
+	}
+}
+
+func killLazy(t *testing.T, chunks int) {
 	points, kinds := 0, map[string]int{}
 	for n := 0; ; n += stride {
 		k := &kill{left: n, after: n%2 == 1, kinds: map[string]int{}}
-		if !lazyKilled(t, k, n%3 != 0) {
+		if !lazyKilled(t, k, n%3 != 0, 16*chunks) {
 			kinds = k.kinds
 			break
 		}
@@ -78,12 +86,12 @@ func TestKillAtEveryChangeOfALazyTable(t *testing.T) {
 }
 
 // lazyKilled answers false if the life was over before the process was killed.
-func lazyKilled(t *testing.T, k *kill, power bool) bool {
+func lazyKilled(t *testing.T, k *kill, power bool, offsets int) bool {
 	t.Helper()
 	w := newLazyWorld(t, 2)
 	w.stop()
 	inner := memstore.New()
-	w.store, w.cfg.Parallel = killedStore{inner, k}, 1
+	w.store, w.cfg.Parallel, w.cfg.PublishOffsets = killedStore{inner, k}, 1, offsets
 	w.disk.Fail(k.disk)
 	w.start()
 	r := rand.New(rand.NewPCG(31, 7))

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -61,11 +62,18 @@ func published(w *world) []*state.View {
 }
 
 // TestKillAtEveryWrite ends the process after every single write of a life, starts another over what is left, and
-// expects the fold at every kept cut, and that nothing published is scanned again.
+// expects the fold at every kept cut, and that nothing published is scanned again. Chunks are published one or four at a
+// time.
 func TestKillAtEveryWrite(t *testing.T) {
+	for _, chunks := range []int{1, 4} {
+		t.Run(fmt.Sprint(chunks, " at a time"), func(t *testing.T) { killAtEveryWrite(t, chunks) })
+	}
+}
+
+func killAtEveryWrite(t *testing.T, chunks int) {
 	points := 0
 	for n := 0; ; n++ {
-		if !killAt(t, n, func() chainstore.Store { return memstore.New() }, func(s chainstore.Store) chainstore.Store { return s }) {
+		if !killAt(t, n, 16*chunks, func() chainstore.Store { return memstore.New() }, func(s chainstore.Store) chainstore.Store { return s }) {
 			break
 		}
 		points++
@@ -89,7 +97,7 @@ func TestKillOnDisk(t *testing.T) {
 			return s
 		}
 		var now chainstore.Store
-		ok := killAt(t, n, func() chainstore.Store { now = open(); return now }, func(s chainstore.Store) chainstore.Store {
+		ok := killAt(t, n, 1+n, func() chainstore.Store { now = open(); return now }, func(s chainstore.Store) chainstore.Store {
 			if err := s.(*diskstore.Store).Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -107,14 +115,14 @@ func TestKillOnDisk(t *testing.T) {
 
 var errKilled = errors.New("the process was killed")
 
-func killAt(t *testing.T, n int, open func() chainstore.Store, reopen func(chainstore.Store) chainstore.Store) bool {
+func killAt(t *testing.T, n, offsets int, open func() chainstore.Store, reopen func(chainstore.Store) chainstore.Store) bool {
 	t.Helper()
 	w := newWorld(t, 2)
 	w.stop()
 	inner := open()
 	faulty := chainstoretest.NewFaulty(inner)
 	faulty.StopAfter(n)
-	w.store = faulty
+	w.store, w.cfg.PublishOffsets = faulty, offsets
 	// A process that is killed at a write of the store writes nothing to its disk after it.
 	w.disk.Fail(func(fsys.Op, string) error {
 		if faulty.Stopped() {

@@ -31,6 +31,8 @@ func TestTwoReplicasOfALazyTable(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 13))
 			w := newLazyWorld(t, 2)
+			w.cfg.PublishOffsets = 1 << (4 + seed%3) // one, two or four chunks at a time
+			w.restart()
 			for p := range 2 {
 				w.topic.append(p, random(r, 60+r.IntN(80))...)
 			}

@@ -320,6 +320,8 @@ func TestLazyBecomesWhatEagerIs(t *testing.T) {
 		lazy, eager := newLazyWorld(t, 1), newWorld(t, 1)
 		eager.plan(PlanEager)
 		eager.restart()
+		lazy.cfg.PublishOffsets = 1 << (seed % 8) // however many chunks are published at a time
+		lazy.restart()
 		r := rand.New(rand.NewPCG(seed, 3))
 		for range 4 {
 			more := random(r, 1+r.IntN(40))
@@ -393,7 +395,7 @@ func lazyHistory(t *testing.T, seed uint64) {
 	w := newLazyWorld(t, 1+r.IntN(3))
 	block := 2 * (1 + r.IntN(2))
 	w.size(block+r.IntN(3), block)
-	w.cfg.Fold.MinMarks, w.cfg.Fold.Every = 1, 0
+	w.cfg.Fold.MinMarks, w.cfg.Fold.Every, w.cfg.PublishOffsets = 1, 0, 1<<(seed%8)
 	w.restart()
 	for p := range w.topic.logs {
 		w.topic.append(p, random(r, r.IntN(90))...)

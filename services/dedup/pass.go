@@ -282,6 +282,7 @@ func (s *Service) recorded(rec *state.Record, p kafkapos.Partition) *advance.Spe
 	return &advance.Spec{
 		Log: state.Log{Epoch: rec.Epoch, Partition: p}, Table: tableSpec(rec, id), SchemaID: id,
 		ChunkLog2: rec.ChunkLog2, BlockLog2: rec.BlockLog2, Skip: s.cfg.skips(rec.Topic.Name), LeaderEpoch: -1,
+		PieceOffsets: int64(s.cfg.PublishOffsets), PieceBytes: s.cfg.BlockBytes,
 	}
 }
 

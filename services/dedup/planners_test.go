@@ -36,6 +36,7 @@ type pending struct {
 func race(t *testing.T, r *rand.Rand) (lost, won int) {
 	w := newWorld(t, 1)
 	w.size(3+r.IntN(3), 2)
+	w.cfg.PublishOffsets = 1 << r.IntN(7) // of these chunks one or several at a time
 	w.restart()
 	w.topic.append(0, random(r, 40+r.IntN(60))...)
 	in, err := parseSighting(w.request())

@@ -130,7 +130,7 @@ func (s *Service) walkPiece(
 		return err
 	}
 	// Row groups that reach over what increments have published above: without them the file stays a room.
-	if err := s.planner.Complete(ctx, spec, int64(piece.Range.Start)>>spec.ChunkLog2); err != nil {
+	if err := s.planner.Complete(ctx, spec, int64(piece.Range.End-1)>>spec.ChunkLog2); err != nil {
 		s.deps.Log.Warn("complete a walked chunk", "topic", rec.Topic.Name, "kafka_partition", d.log.Partition, "err", err)
 	}
 	return nil

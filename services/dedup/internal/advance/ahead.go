@@ -41,6 +41,14 @@ func (a *Ahead) read(ctx context.Context, rng kafkapos.Range, work func(context.
 	}()
 }
 
+// reading answers the range that was last read ahead and not taken.
+func (a *Ahead) reading() (rng kafkapos.Range, ok bool) {
+	if a == nil || a.done == nil {
+		return kafkapos.Range{}, false
+	}
+	return a.rng, true
+}
+
 // take answers what was read ahead of rng, or reads it now.
 func (a *Ahead) take(rng kafkapos.Range, work func() (*scan.Result, error)) (*scan.Result, error) {
 	if a == nil || a.done == nil {

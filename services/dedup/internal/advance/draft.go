@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/layout"
 	"github.com/frazil-io/frazil/libs/marks"
 	"github.com/frazil-io/frazil/libs/supersede"
-	typesv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/types/v1"
 	"github.com/frazil-io/frazil/services/dedup/internal/scan"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
@@ -28,7 +29,18 @@ type draft struct {
 	head  state.Head
 	root  *state.Root
 	dirty map[int64]*state.Chunk // by number
+	puts  []blob                 // not written yet
 }
+
+// blob is an immutable value that a draft adds to the store.
+type blob struct {
+	name  string
+	value []byte
+}
+
+// putsAtOnce is how many blobs of a draft are written side by side: they share the syncs of a disk and the way to a
+// server.
+const putsAtOnce = 16
 
 func newDraft(store *state.Store, s *Spec, v *state.View) *draft {
 	return &draft{
@@ -56,23 +68,86 @@ func (d *draft) chunk(ctx context.Context, number int64) (*state.Chunk, error) {
 	return c, nil
 }
 
-func (d *draft) put(ctx context.Context, kind string, content []byte) (string, error) {
-	return d.store.PutLog(ctx, kind, d.spec.Log, d.view.Version, content)
+// put names a blob that flush writes.
+func (d *draft) put(kind string, content []byte) (suffix string) {
+	suffix = state.Suffix(uint64(d.view.Version), content)
+	d.later(kind, suffix, content)
+	return suffix
 }
 
-// addScan adds a scanned range to its chunk: its layout and its row groups.
+func (d *draft) later(kind, suffix string, content []byte) {
+	d.puts = append(d.puts, blob{state.LogBlob(kind, d.spec.Log.Epoch, d.spec.Log.Partition, suffix), content})
+}
+
+// flush writes what was put. It comes before everything that may read it.
+func (d *draft) flush(ctx context.Context) error {
+	puts := d.puts
+	d.puts = nil
+	var writers sync.WaitGroup
+	var next atomic.Int64
+	errs := make([]error, min(putsAtOnce, len(puts)))
+	for w := range errs {
+		writers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(puts) && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = d.store.PutBlob(ctx, puts[i].name, puts[i].value)
+			}
+		})
+	}
+	writers.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layout answers the layout of a chunk of the draft.
+func (d *draft) layout(ctx context.Context, c *state.Chunk) (*layout.Layout, error) {
+	if err := d.flush(ctx); err != nil {
+		return nil, err
+	}
+	return d.store.Layout(ctx, d.spec.Log, c)
+}
+
+// addScan adds a scanned range to its chunks: its layouts and its row groups.
 func (d *draft) addScan(ctx context.Context, res *scan.Result) error {
-	rng := res.Layout.Range()
+	below := make([]bool, len(res.Layouts))
+	for i, l := range res.Layouts {
+		var err error
+		if below[i], err = d.addLayout(ctx, l); err != nil {
+			return err
+		}
+	}
+	for i, l := range res.Layouts {
+		c := d.dirty[d.spec.number(l.ChunkStart())]
+		if below[i] {
+			if err := d.recount(ctx, c); err != nil {
+				return err
+			}
+		}
+		if err := d.joinLayout(ctx, c); err != nil {
+			return err
+		}
+		if err := d.record(ctx, c, res); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addLayout adds what is known of a part of one chunk. below: the chunk has grown downwards.
+func (d *draft) addLayout(ctx context.Context, l *layout.Layout) (below bool, err error) {
+	rng := l.Range()
 	number := d.spec.number(rng.Start)
 	c, err := d.chunk(ctx, number)
 	if err != nil {
-		return err
+		return false, err
 	}
-	piece, err := d.putLayout(ctx, res.Layout)
+	piece, err := d.putLayout(l)
 	if err != nil {
-		return err
+		return false, err
 	}
-	below := false
 	switch {
 	case c == nil:
 		c = &state.Chunk{Number: number, Known: rng, Layouts: []string{piece}, SchemaID: d.spec.SchemaID, Edition: 1}
@@ -85,26 +160,18 @@ func (d *draft) addScan(ctx context.Context, res *scan.Result) error {
 		c.Layouts = append([]string{piece}, c.Layouts...)
 		below = true
 	default:
-		return fmt.Errorf("range %s does not continue chunk %d, known %s", rng, number, c.Known)
+		return false, fmt.Errorf("range %s does not continue chunk %d, known %s", rng, number, c.Known)
 	}
-	c.Rows += res.Layout.Rows(rng)
-	if below {
-		if err := d.recount(ctx, c); err != nil {
-			return err
-		}
-	}
-	if err := d.joinLayout(ctx, c); err != nil {
-		return err
-	}
-	return d.record(ctx, c, res)
+	c.Rows += l.Rows(rng)
+	return below, nil
 }
 
-func (d *draft) putLayout(ctx context.Context, l *layout.Layout) (string, error) {
+func (d *draft) putLayout(l *layout.Layout) (string, error) {
 	b, err := l.Bytes()
 	if err != nil {
 		return "", err
 	}
-	return d.put(ctx, state.LayoutKind, b)
+	return d.put(state.LayoutKind, b), nil
 }
 
 // joinLayout makes one piece of a layout with many, or of a closed chunk's.
@@ -113,11 +180,11 @@ func (d *draft) joinLayout(ctx context.Context, c *state.Chunk) error {
 	if len(c.Layouts) == 1 || !closed && len(c.Layouts) <= maxPieces {
 		return nil
 	}
-	l, err := d.store.Layout(ctx, d.spec.Log, c)
+	l, err := d.layout(ctx, c)
 	if err != nil {
 		return err
 	}
-	name, err := d.putLayout(ctx, l)
+	name, err := d.putLayout(l)
 	if err != nil {
 		return err
 	}
@@ -127,6 +194,9 @@ func (d *draft) joinLayout(ctx context.Context, c *state.Chunk) error {
 
 // recount counts the marks of a chunk whose positions have changed, because its layout grew downwards.
 func (d *draft) recount(ctx context.Context, c *state.Chunk) error {
+	if err := d.flush(ctx); err != nil {
+		return err
+	}
 	for view := range state.Views {
 		chain, err := d.store.Chain(ctx, d.view, c, view)
 		if err != nil {
@@ -139,7 +209,8 @@ func (d *draft) recount(ctx context.Context, c *state.Chunk) error {
 	return nil
 }
 
-// record keeps what the file of the chunk names of the old and the new row groups.
+// record keeps what the file of the chunk names of the old and the new row groups. Some of the new ones may be of other
+// chunks.
 func (d *draft) record(ctx context.Context, c *state.Chunk, res *scan.Result) error {
 	have, err := d.store.RowGroups(ctx, d.spec.Log, c.RowGroups)
 	if err != nil {
@@ -148,24 +219,21 @@ func (d *draft) record(ctx context.Context, c *state.Chunk, res *scan.Result) er
 	if c.Encoding != res.Encoding || c.FileSchema != res.FileSchema {
 		have = nil // other bytes: they are encoded again, under another name
 	}
-	all := slices.Concat(res.RowGroups, have)
+	all := slices.Concat(res.Of(d.spec.chunk(c.Known.Start)), have)
 	found, missing := pick(layout.RowGroups(file(c.Known, d.head.Start), d.spec.BlockLog2), all)
 	c.Encoding, c.FileSchema, c.BaseBytes = res.Encoding, res.FileSchema, res.BaseBytes
 	c.Complete = len(missing) == 0
 	c.FileBytes = scan.FileSize(c.BaseBytes, found)
-	return d.putRowGroups(ctx, c, found)
-}
-
-func (d *draft) putRowGroups(ctx context.Context, c *state.Chunk, groups []*typesv1.RowGroup) error {
-	b, err := state.RowGroupsBytes(groups)
+	b, err := state.RowGroupsBytes(found)
 	if err != nil {
 		return err
 	}
 	c.RowGroups = state.RowGroupsSuffix(c.Known.End, uint64(d.view.Version), b)
-	return d.store.PutBlob(ctx, state.LogBlob(state.RowGroupKind, d.spec.Log.Epoch, d.spec.Log.Partition, c.RowGroups), b)
+	d.later(state.RowGroupKind, c.RowGroups, b)
+	return nil
 }
 
-// addMarks publishes marks as one segment: own, when they are all of one walked chunk.
+// addMarks publishes marks as one segment, or, when they are all of walked chunks, as one for each: their own.
 func (d *draft) addMarks(ctx context.Context, ms []supersede.Mark, own bool) error {
 	if len(ms) == 0 {
 		return nil
@@ -174,32 +242,39 @@ func (d *draft) addMarks(ctx context.Context, ms []supersede.Mark, own bool) err
 	if err != nil {
 		return err
 	}
-	name, err := d.putSegment(ctx, seg)
-	if err != nil {
-		return err
-	}
-	for _, part := range seg.Chunks() {
+	parts := seg.Chunks()
+	for _, part := range parts {
 		if err := d.count(ctx, part); err != nil {
 			return err
 		}
 	}
 	if !own {
+		name, err := d.putSegment(seg)
 		d.root.Recent = append(d.root.Recent, state.SegmentRef{Blob: name, Marks: seg.Marks()})
-		return nil
+		return err
 	}
-	for _, part := range seg.Chunks() {
+	for _, part := range parts {
+		if len(parts) > 1 {
+			if seg, err = marks.NewSegment(slices.Collect(part.All()), d.spec.ChunkLog2); err != nil {
+				return err
+			}
+		}
+		name, err := d.putSegment(seg)
+		if err != nil {
+			return err
+		}
 		c := d.dirty[d.spec.number(part.Range().Start)]
 		c.Segments = append(c.Segments, name)
 	}
 	return nil
 }
 
-func (d *draft) putSegment(ctx context.Context, seg *marks.Segment) (string, error) {
+func (d *draft) putSegment(seg *marks.Segment) (string, error) {
 	b, err := seg.Bytes()
 	if err != nil {
 		return "", err
 	}
-	return d.put(ctx, state.SegmentKind, b)
+	return d.put(state.SegmentKind, b), nil
 }
 
 // count adds the marks of a new segment in one chunk to the chunk's counters.
@@ -212,7 +287,7 @@ func (d *draft) count(ctx context.Context, part *marks.Chunk) error {
 	if c == nil {
 		return fmt.Errorf("marks in chunk %d, of which nothing is published", number)
 	}
-	l, err := d.store.Layout(ctx, d.spec.Log, c)
+	l, err := d.layout(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -239,17 +314,12 @@ func (d *draft) commit(ctx context.Context) error {
 		pages[at] = page.With(d.dirty[number])
 	}
 	for _, at := range slices.Sorted(maps.Keys(pages)) {
-		name, err := d.put(ctx, state.PageKind, pages[at].Bytes())
-		if err != nil {
-			return err
-		}
-		d.root.SetPage(state.PageRef{Number: at, Blob: name})
+		d.root.SetPage(state.PageRef{Number: at, Blob: d.put(state.PageKind, pages[at].Bytes())})
 	}
-	name, err := d.put(ctx, state.RootKind, d.root.Bytes())
-	if err != nil {
+	d.head.Directory = d.put(state.RootKind, d.root.Bytes())
+	if err := d.flush(ctx); err != nil {
 		return err
 	}
-	d.head.Directory = name
 	return d.store.SetHead(ctx, d.spec.Log, d.view.Version, &d.head)
 }
 

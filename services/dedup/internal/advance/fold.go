@@ -297,7 +297,7 @@ func (d *draft) fold(ctx context.Context, plan *folding) (bool, error) {
 		if rest == nil {
 			continue
 		}
-		name, err := d.putSegment(ctx, rest)
+		name, err := d.putSegment(rest)
 		if err != nil {
 			return false, err
 		}
@@ -325,7 +325,7 @@ func (d *draft) foldChunk(ctx context.Context, fc *foldedChunk) (bool, error) {
 	}
 	c.Segments = slices.DeleteFunc(c.Segments, func(name string) bool { return slices.Contains(fc.segments, name) })
 	if fc.rest != nil {
-		name, err := d.putSegment(ctx, fc.rest)
+		name, err := d.putSegment(fc.rest)
 		if err != nil {
 			return false, err
 		}
@@ -337,10 +337,7 @@ func (d *draft) foldChunk(ctx context.Context, fc *foldedChunk) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		name, err := d.put(ctx, state.FoldKind, b)
-		if err != nil {
-			return false, err
-		}
+		name := d.put(state.FoldKind, b)
 		lowest, highest := g.group.Newers()
 		c.Groups = append(c.Groups, state.GroupRef{View: g.view, Blob: name, Lowest: lowest, Highest: highest})
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -88,6 +87,9 @@ type Spec struct {
 	LeaderEpoch kafkapos.LeaderEpoch
 	// CutEnds are the ends, in this log, of the kept snapshots: counts stay exact for them.
 	CutEnds []kafkapos.Offset
+	// PieceOffsets and PieceBytes: small chunks are read and published several at a time, those of an aligned range of at
+	// most so many offsets, whose files have about so many bytes together. A larger chunk is published by itself.
+	PieceOffsets, PieceBytes int64
 }
 
 func (s *Spec) chunk(off kafkapos.Offset) kafkapos.Range { return layout.Chunk(off, s.ChunkLog2) }
@@ -108,27 +110,32 @@ type Piece struct {
 	plan          supersede.Plan
 }
 
-// PlanWalk plans the next range below the frontier: the part of one chunk, down to the offset to at most. nil: the
-// frontier is there. ahead may have the range already, and is made to read the one after it; nil: no reading ahead.
-// Errors: those of scan.Read, and of the state.
+// PlanWalk plans the next range below the frontier: the part of one chunk, or of several small ones, down to the offset
+// to at most. nil: the frontier is there. ahead may have the range already, and is made to read the one after it; nil: no
+// reading ahead. Errors: those of scan.Read, and of the state.
 func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View, to kafkapos.Offset, ahead *Ahead) (*Piece, error) {
 	h := v.Head
 	if h.Frontier <= to {
 		return nil, nil
 	}
-	rng := s.below(h.Frontier, to)
-	groups, err := p.walkGroups(ctx, s, v, rng)
+	rng, err := p.walkRange(ctx, s, v, to, ahead)
 	if err != nil {
 		return nil, err
 	}
-	res, err := ahead.take(rng, func() (*scan.Result, error) { return p.scan(ctx, s, rng, groups) })
+	res, err := p.walkScan(ctx, s, v, rng, ahead)
+	var stop *scan.Blocked
+	if errors.As(err, &stop) && s.chunk(stop.Offset).End < rng.End {
+		// What lies above its chunk can be published.
+		rng.Start = s.chunk(stop.Offset).End
+		res, err = p.walkScan(ctx, s, v, rng, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if rng.Start > to {
-		next := s.below(rng.Start, to)
+		next := s.below(rng.Start, to, s.pieceLog2(res.Lowest(s.ChunkLog2)))
 		ahead.read(ctx, next, func(ctx context.Context) (*scan.Result, error) {
-			return p.scan(ctx, s, next, layout.RowGroups(file(next, h.Start), s.BlockLog2))
+			return p.scan(ctx, s, next, s.rowGroups(next, h.Start))
 		})
 	}
 	above, release, err := p.set(ctx, s, v, kafkapos.Range{Start: h.Frontier, End: h.End})
@@ -143,35 +150,19 @@ func (p *Planner) PlanWalk(ctx context.Context, s *Spec, v *state.View, to kafka
 	return &Piece{Range: rng, frontier: h.Frontier, end: h.End, scan: res, plan: plan}, nil
 }
 
-// below is the range that a walk reads next: the part of one chunk, or less.
-func (s *Spec) below(frontier, start kafkapos.Offset) kafkapos.Range {
-	return kafkapos.Range{Start: max(s.chunk(frontier-1).Start, start), End: frontier}
-}
-
-// walkGroups is the row groups of the file of rng's chunk that a walk over rng can make. Above rng there may be what
-// increments have published: row groups that reach into it are left to Complete.
-func (p *Planner) walkGroups(ctx context.Context, s *Spec, v *state.View, rng kafkapos.Range) ([]kafkapos.Range, error) {
-	known := rng
-	c, err := p.Store.Chunk(ctx, v, s.number(rng.Start))
-	if err != nil {
-		return nil, err
-	}
-	if c != nil {
-		known.End = c.Known.End
-	}
-	groups := layout.RowGroups(file(known, v.Head.Start), s.BlockLog2)
-	return slices.DeleteFunc(groups, func(g kafkapos.Range) bool { return g.End > rng.End }), nil
-}
-
-// PlanIncrement plans the next range above the scanned end, at most up to end: the rest of a chunk, cut at a
-// block boundary when more will follow. nil: end is covered.
+// PlanIncrement plans the next range above the scanned end, at most up to end: the rest of a chunk, with small ones that
+// follow it, cut at a block boundary when more will follow. nil: end is covered.
 func (p *Planner) PlanIncrement(ctx context.Context, s *Spec, v *state.View, end kafkapos.Offset) (*Piece, error) {
 	h := v.Head
 	if end <= h.End {
 		return nil, nil
 	}
+	log2, err := p.pieceAt(ctx, s, v, h.End-1)
+	if err != nil {
+		return nil, err
+	}
 	// A chunk's end is a block boundary: what is cut there is closed for good.
-	rng := kafkapos.Range{Start: h.End, End: min(end, s.chunk(h.End).End)}
+	rng := kafkapos.Range{Start: h.End, End: min(end, layout.Chunk(h.End, log2).End)}
 	groups, err := p.wanted(ctx, s, v, rng)
 	if err != nil {
 		return nil, err
@@ -190,28 +181,6 @@ func (p *Planner) PlanIncrement(ctx context.Context, s *Spec, v *state.View, end
 		return nil, fmt.Errorf("plan the increment %s: %w", rng, err)
 	}
 	return &Piece{Range: rng, frontier: h.Frontier, end: h.End, scan: res, plan: plan}, nil
-}
-
-// wanted is the row groups that the file of rng's chunk will name and that are not recorded: the open rest, and
-// merged groups that begin below rng.
-func (p *Planner) wanted(ctx context.Context, s *Spec, v *state.View, rng kafkapos.Range) ([]kafkapos.Range, error) {
-	if v.Head.Frontier > max(v.Head.Start, s.chunk(rng.Start).Start) {
-		return nil, nil // the file begins below what is known: the walk makes it
-	}
-	known := rng
-	var have []*typesv1.RowGroup
-	c, err := p.Store.Chunk(ctx, v, s.number(rng.Start))
-	if err != nil {
-		return nil, err
-	}
-	if c != nil {
-		known.Start = c.Known.Start
-		if have, err = p.Store.RowGroups(ctx, v.Log, c.RowGroups); err != nil {
-			return nil, err
-		}
-	}
-	_, missing := pick(layout.RowGroups(file(known, v.Head.Start), s.BlockLog2), have)
-	return missing, nil
 }
 
 // pick sorts the wanted row groups into the recorded ones and those that are missing.

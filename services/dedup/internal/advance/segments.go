@@ -39,7 +39,7 @@ func (d *draft) tidySegments(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		name, err := d.putSegment(ctx, seg)
+		name, err := d.putSegment(seg)
 		if err != nil {
 			return err
 		}
@@ -61,6 +61,9 @@ func (d *draft) crowded() []string {
 }
 
 func (d *draft) mergeSegments(ctx context.Context, names []string) (*marks.Segment, error) {
+	if err := d.flush(ctx); err != nil {
+		return nil, err
+	}
 	var segs []*marks.Segment
 	for _, name := range names {
 		seg, err := d.store.Segment(ctx, d.spec.Log, name)
@@ -101,7 +104,7 @@ func (d *draft) give(ctx context.Context, part *marks.Chunk) error {
 		return err
 	}
 	if len(c.Segments) < maxOwn {
-		name, err := d.putSegment(ctx, seg)
+		name, err := d.putSegment(seg)
 		c.Segments = append(c.Segments, name)
 		return err
 	}
@@ -112,7 +115,7 @@ func (d *draft) give(ctx context.Context, part *marks.Chunk) error {
 	if seg, err = marks.Merge(own, seg); err != nil {
 		return err
 	}
-	name, err := d.putSegment(ctx, seg)
+	name, err := d.putSegment(seg)
 	c.Segments = []string{name}
 	return err
 }

@@ -3,12 +3,14 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
@@ -27,13 +29,13 @@ const TailEvents = 16
 // maxReasons bounds what is remembered of bad records; the first one of a range is the one that counts.
 const maxReasons = 1024
 
-// Request is a range to scan; it lies within one chunk.
+// Request is a range to scan; it may meet several chunks.
 type Request struct {
 	Table     *typesv1.TableSpec
 	Partition kafkapos.Partition
 	Range     kafkapos.Range
 	ChunkLog2 int
-	// RowGroups are encoded and recorded; they may begin below the range.
+	// RowGroups are encoded and recorded, ascending; they may begin below the range.
 	RowGroups []kafkapos.Range
 	// Skip gives undecodable records the class Bad. Without it, the first one is an error.
 	Skip bool
@@ -43,8 +45,9 @@ type Request struct {
 type Result struct {
 	// Events are the rows and deletes by ascending offset.
 	Events []supersede.Event
-	Layout *layout.Layout
-	// RowGroups are those of the request, in its order.
+	// Layouts are those of the range's parts in each chunk, ascending.
+	Layouts []*layout.Layout
+	// RowGroups are those of the request, ascending.
 	RowGroups            []*typesv1.RowGroup
 	Encoding, FileSchema string
 	BaseBytes            int64
@@ -265,18 +268,34 @@ func (c *collector) finish() (*Result, error) {
 		return nil, fmt.Errorf("scan partition %d %s: %w", c.req.Partition, c.req.Range,
 			broken("%d row groups, want %d", len(c.out.RowGroups), len(c.req.RowGroups)))
 	}
-	layouts, err := c.builder.Layouts()
-	if err != nil {
+	var err error
+	if c.out.Layouts, err = c.builder.Layouts(); err != nil {
 		return nil, fmt.Errorf("scan partition %d %s: %w", c.req.Partition, c.req.Range, broken("%v", err))
 	}
-	c.out.Layout = layouts[0]
 	c.out.LogStart = kafkapos.Offset(c.trailer.GetLogStartOffset())
 	c.out.LeaderEpoch = kafkapos.LeaderEpoch(c.trailer.GetLeaderEpoch())
-	c.out.Tail = tail(c.out.Layout, c.out.Events)
+	c.out.Tail = tail(c.out.Layouts[len(c.out.Layouts)-1], c.out.Events)
 	return c.out, nil
 }
 
-// tail is the fingerprint of the end of a scanned range: classes and key hashes of its last offsets.
+// Of answers the row groups of one chunk.
+func (r *Result) Of(chunk kafkapos.Range) []*typesv1.RowGroup {
+	from := func(off kafkapos.Offset) int {
+		i, _ := slices.BinarySearchFunc(r.RowGroups, off, func(g *typesv1.RowGroup, off kafkapos.Offset) int {
+			return cmp.Compare(RangeOf(g).Start, off)
+		})
+		return i
+	}
+	return r.RowGroups[from(chunk.Start):from(chunk.End)]
+}
+
+// Lowest answers the bytes of the file of the lowest chunk, and over how many offsets it is.
+func (r *Result) Lowest(chunkLog2 int) (bytes, offsets int64) {
+	l := r.Layouts[0]
+	return FileSize(r.BaseBytes, r.Of(layout.Chunk(l.ChunkStart(), chunkLog2))), l.Range().Len()
+}
+
+// tail is the fingerprint of the end of a scanned range: classes and key hashes of the last offsets of its last chunk.
 func tail(l *layout.Layout, events []supersede.Event) state.Tail {
 	rng := l.Range()
 	t := state.Tail{From: max(rng.Start, rng.End-TailEvents)}

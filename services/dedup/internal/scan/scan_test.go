@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 		t.Fatalf("events %v of %+v", offsets, res)
 	}
 	for off, want := range map[kafkapos.Offset]layout.Class{16: layout.Row, 17: layout.Delete, 18: layout.Gap, 22: layout.Row} {
-		if got, ok := res.Layout.Class(off); got != want || !ok {
+		if got, ok := res.Layouts[0].Class(off); got != want || !ok {
 			t.Errorf("offset %d is %d, want %d", off, got, want)
 		}
 	}
