@@ -117,6 +117,7 @@ func (p *Planner) remake(ctx context.Context, s *Spec, ref state.RunRef) error {
 			return err
 		}
 		part := state.RunRef{Name: fmt.Sprintf("0-part-%d-%s-%s", attempt, ref.Name, runs.Name(0, rng)), Range: rng}
+		defer p.Runs.Hold(s.Log, part.Name)() // the whole may take longer than what nothing names is left alone
 		if err := p.Runs.Write(s.Log, part.Name, rng, entries); err != nil {
 			return err
 		}

@@ -237,7 +237,7 @@ func (c *Collector) log(
 		names: names, used: usedRuns,
 		late: func(name string) bool {
 			v, ok := runs.Planned(name)
-			return live && ok && v >= uint64(present)
+			return live && ok && v >= uint64(present) || c.runs.Held(log, name)
 		},
 		id:     func(name string) string { return fmt.Sprintf("run/%s/%d/%s", log.Epoch, log.Partition, name) },
 		remove: func(_ context.Context, name string) error { return c.runs.Remove(log, name) },

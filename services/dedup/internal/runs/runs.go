@@ -37,6 +37,8 @@ type Dir struct {
 	tick int64
 	// writing has the paths that are being written, each with a channel that is closed when that is over.
 	writing map[string]chan struct{}
+	// held has the paths that may not be collected, though nothing names them.
+	held map[string]bool
 }
 
 // handle is an open run. It is closed when it is dropped and nobody uses it.
