@@ -7,7 +7,7 @@ import (
 
 const (
 	backlogFiles, backlogRows   = 8, 250_000
-	backlogCommits, backlogKeys = 100, 200_000
+	backlogCommits, backlogKeys = 116, 190_000
 	// oneFileKeys are the keys of the delete file that does not fit into a batch.
 	oneFileKeys = 5_000_000
 	// A limit that the delete files exceed ten times, and a larger one.

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	readRounds = 7
+	readRounds = 5
 	// The table: data files whose keys are spread over all of them, then upserts.
 	drainFiles, drainRows   = 8, 250_000
-	drainCommits, drainKeys = 100, 5000
+	drainCommits, drainKeys = 40, 5000
 	sparkTable              = "lake." + lakeNamespace + "."
 	// reading needs four of five columns of all rows.
 	reading = `SELECT region, count(*), sum(v), max(amount), sum(id) FROM ` + sparkTable + `%s VERSION AS OF %d GROUP BY region ORDER BY region`

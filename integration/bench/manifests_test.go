@@ -14,9 +14,9 @@ import (
 
 const (
 	indexKeys   = 10_000_000
-	probeRounds = 7
+	probeRounds = 5
 	probeRepeat = 3
-	// The entries of one commit; half of them are equality deletes, or deleteShare of them.
+	// The entries of one commit, and its equality deletes where there are few.
 	commitEntries = 2000
 	fewDeletes    = 20
 )
@@ -35,13 +35,14 @@ func benchRowIndex(t *testing.T, _ *field, r *report) {
 // benchProbe is part (o): measuring a table beside only decoding its manifests.
 func benchProbe(t *testing.T, _ *field, r *report) {
 	r.part("o", fmt.Sprintf("frazil probe: manifests of %d entries with bounds of three columns, from the disk", commitEntries))
-	peaks := map[string][]Series{}
-	for _, of := range []struct {
-		what    string
-		deletes int // of a commit
-	}{{"half are deletes", commitEntries / 2}, {"1 % are deletes", fewDeletes}} {
+	for _, of := range []manifests{
+		{"1 % are deletes, bounds over all keys", fewDeletes, keyRange},
+		{"half are deletes, bounds over all keys", commitEntries / 2, keyRange},
+		{"half are deletes, bounds over half of them", commitEntries / 2, keyRange / 2},
+	} {
+		var peaks []Series
 		for _, commits := range []int{5, 50} {
-			metadata := manifestTable(t, commits, of.deletes)
+			metadata := of.write(t, commits)
 			var probes, decodes, walls, peak, held Series
 			for range probeRounds {
 				decode := play(t, role{Name: "manifests", Dir: metadata, Repeat: probeRepeat})
@@ -52,18 +53,31 @@ func benchProbe(t *testing.T, _ *field, r *report) {
 				probes, decodes, walls = append(probes, probe.PerEvent()), append(decodes, decode.PerEvent()), append(walls, probe.Wall/probeRepeat)
 				peak, held = append(peak, float64(probe.Peak)/1e6), append(held, float64(decode.Peak)/1e6)
 			}
-			r.row(fmt.Sprintf("%d entries, %s", commits*commitEntries, of.what), walls, "s")
-			r.row("  decoding, processor time per entry", decodes, "µs")
+			r.printf("  %d entries, %s", commits*commitEntries, of.what)
+			r.row("a probe", walls, "s")
+			r.row("processor time per entry", probes, "µs")
+			r.row("  of decoding alone", decodes, "µs")
 			r.ratio("probe / decoding, processor time", probes.Over(decodes), "", AtMost(2))
-			r.row("  VmHWM, and of decoding alone", peak, fmt.Sprintf("MB, %s MB", held))
-			peaks[of.what] = append(peaks[of.what], peak)
+			r.row("VmHWM", peak, "MB")
+			r.row("  of decoding alone", held, "MB")
+			peaks = append(peaks, peak)
 		}
-		r.ratio("VmHWM with ten times the entries, "+of.what, peaks[of.what][1].Over(peaks[of.what][0]), "", AtMost(1.2))
+		r.ratio("VmHWM of 100 000 entries / of 10 000", peaks[1].Over(peaks[0]), "", AtMost(1.2))
 	}
 }
 
-// manifestTable writes the metadata of a table whose keys are all over, by apache/iceberg-go, and answers its path.
-func manifestTable(t *testing.T, commits, deletes int) string {
+// keyRange is the range of all keys.
+const keyRange = 1 << 30
+
+// manifests is what the entries of a table are like.
+type manifests struct {
+	what    string
+	deletes int    // of a commit
+	wide    uint64 // the least distance of the bounds of a file's keys
+}
+
+// write writes the metadata of a table by apache/iceberg-go, and answers its path.
+func (of manifests) write(t *testing.T, commits int) string {
 	t.Helper()
 	schema := iceberg.NewSchema(0,
 		iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64, Required: true},
@@ -82,13 +96,14 @@ func manifestTable(t *testing.T, commits, deletes int) string {
 				Partition: map[int]any{1000: day}, Records: 1000, Lower: map[int][]byte{}, Upper: map[int][]byte{}, Values: map[int]int64{}, Nulls: map[int]int64{},
 			}
 			for id := 1; id <= 2; id++ {
-				low := random.Uint64N(1_000_000)
-				f.Lower[id], f.Upper[id] = binary.LittleEndian.AppendUint64(nil, low), binary.LittleEndian.AppendUint64(nil, low+500_000)
+				// A thousand keys that are drawn from all leave a thousandth of the range at either end.
+				low, rest := random.Uint64N(keyRange-of.wide+keyRange/1000), random.Uint64N(keyRange/1000)
+				f.Lower[id], f.Upper[id] = binary.LittleEndian.AppendUint64(nil, low), binary.LittleEndian.AppendUint64(nil, low+of.wide-rest)
 				f.Values[id], f.Nulls[id] = 1000, 0
 			}
 			bound := binary.LittleEndian.AppendUint32(nil, uint32(day))
 			f.Lower[3], f.Upper[3], f.Values[3], f.Nulls[3] = bound, bound, 1000, 0
-			if i*deletes/commitEntries != (i+1)*deletes/commitEntries {
+			if i*of.deletes/commitEntries != (i+1)*of.deletes/commitEntries {
 				f.Content, f.EqualityIDs = iceberg.EntryContentEqDeletes, []int{1}
 			}
 			files = append(files, f)

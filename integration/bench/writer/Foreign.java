@@ -40,9 +40,8 @@ import org.apache.iceberg.types.Types;
 public class Foreign {
     private static final String[] REGIONS = {"africa", "america", "asia", "europe", "oceania"};
     private static final String[] WORDS = {"amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"};
-    // Keys are numbers below this, those of the first data files multiples of STRIDE.
+    // Numbers of keys are below this. Those of the first data files are the first ones.
     private static final long SPACE = 1L << 25;
-    private static final long STRIDE = 8;
 
     private final JsonNode job;
     private final Table table;
@@ -101,7 +100,7 @@ public class Foreign {
         AppendFiles first = table.newAppend();
         for (int f = 0; f < files; f++) {
             int file = f;
-            first.appendFile(data(rows, i -> (i * files + file) * STRIDE));
+            first.appendFile(data(rows, i -> key(i * files + file)));
         }
         first.commit();
         long known = files * rows;
@@ -113,9 +112,9 @@ public class Foreign {
             List<Long> drawn = new ArrayList<>();
             boolean upserts = job.get("upserts").asBoolean();
             if (upserts) {
-                random.longs(0, known + known / 10).distinct().limit(keys).forEach(n -> drawn.add(n * STRIDE));
+                random.longs(0, known + known / 10).distinct().limit(keys).forEach(n -> drawn.add(key(n)));
             }
-            LongFunction<Long> key = i -> upserts ? drawn.get((int) i) : (from + i) * 0x9E3779B1L % SPACE;
+            LongFunction<Long> key = i -> upserts ? drawn.get((int) i) : (Long) key((from + i) * 0x9E3779B1L % SPACE);
             RowDelta delta = table.newRowDelta().addDeletes(deletes(keys, key));
             if (upserts) {
                 delta.addRows(data(keys, key));
@@ -124,6 +123,13 @@ public class Foreign {
         }
         table.refresh();
         return table.currentSnapshot().snapshotId();
+    }
+
+    /** The key of a number: of any 64 bits, so that bounds tell no files apart. The finaliser of splitmix64. */
+    private static long key(long n) {
+        long z = (n ^ n >>> 30) * 0xBF58476D1CE4E5B9L;
+        z = (z ^ z >>> 27) * 0x94D049BB133111EBL;
+        return z ^ z >>> 31;
     }
 
     private DataFile data(long rows, LongFunction<Long> key) throws IOException {
