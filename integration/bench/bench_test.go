@@ -33,6 +33,8 @@ func TestBench(t *testing.T) {
 		{"m", benchBacklog},
 		{"n", benchRowIndex},
 		{"o", benchProbe},
+		{"p", benchWalk},
+		{"q", benchPartitions},
 	}
 	asked := strings.FieldsFunc(os.Getenv(partsVariable), func(r rune) bool { return r == ',' || r == ' ' })
 	known := func(id string) bool {

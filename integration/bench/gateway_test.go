@@ -64,8 +64,7 @@ func startService(t *testing.T, name, dir string, cmd *exec.Cmd) *service {
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
 	if cmd.Env == nil {
-		// FRAZIL_… is configuration to the gateway: ours is not for it.
-		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
+		cmd.Env = ownEnvironment()
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -82,6 +81,11 @@ func startService(t *testing.T, name, dir string, cmd *exec.Cmd) *service {
 		}
 	})
 	return s
+}
+
+// ownEnvironment is ours without FRAZIL_…, which is configuration to the gateway: ours is not for it.
+func ownEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRAZIL_") })
 }
 
 func (s *service) stop() {
@@ -116,6 +120,8 @@ type setting struct {
 	broker, registry string
 	memory           int64  // memory.max_bytes, 0 for the default
 	more             string // YAML
+	materializers    int    // in split mode; 0: one
+	cores            int    // of each materializer, 0 for the default
 }
 
 func (c setting) yaml(dir, rest, s3 string) string {
@@ -144,25 +150,44 @@ func startGateway(t *testing.T, c setting) *gateway {
 	return g
 }
 
-// startSplit starts a process for each service.
+// startSplit starts a process for each service, or several materializers.
 func startSplit(t *testing.T, c setting) *gateway {
 	t.Helper()
 	dir, rest, s3 := t.TempDir(), freeport.Address(t), freeport.Address(t)
-	at := map[string]string{"catalog": freeport.Address(t), "materializer": freeport.Address(t), "dedup": freeport.Address(t)}
-	where := fmt.Sprintf("services:\n  catalog: %q\n  materializer: %q\n  dedup: %q\n  listen: {catalog: %[1]q, materializer: %[2]q, dedup: %[3]q}\n",
-		at["catalog"], at["materializer"], at["dedup"])
+	catalog, dedup := freeport.Address(t), freeport.Address(t)
+	materializers := make([]string, max(1, c.materializers))
+	for i := range materializers {
+		materializers[i] = freeport.Address(t)
+	}
+	where := fmt.Sprintf("services:\n  catalog: %q\n  materializer: %q\n  dedup: %q\n", catalog, strings.Join(materializers, ","), dedup)
 	g := &gateway{rest: "http://" + rest, s3: s3}
-	for _, target := range []string{"dedup", "materializer", "catalog", "edge"} {
+	start := func(name, target, materializer string) {
 		health := freeport.Address(t)
-		text := c.yaml(filepath.Join(dir, target), rest, s3) + where + fmt.Sprintf("health: {listen: %q}\n", health)
-		file := filepath.Join(dir, target+".yaml")
+		text := c.yaml(filepath.Join(dir, name), rest, s3) + where +
+			fmt.Sprintf("  listen: {catalog: %q, materializer: %q, dedup: %q}\nhealth: {listen: %q}\n", catalog, materializer, dedup, health)
+		file := filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g.services = append(g.services, startService(t, target, dir, exec.Command(frazilBinary(t), "serve", "--target="+target, "--config", file)))
+		cmd := exec.Command(frazilBinary(t), "serve", "--target="+target, "--config", file)
+		cmd.Env = ownEnvironment()
+		if target == "materializer" && c.cores > 0 {
+			cmd.Env = append(cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", c.cores))
+		}
+		g.services = append(g.services, startService(t, name, dir, cmd))
 		g.health = append(g.health, "http://"+health)
 		g.awaitReady(t, "http://"+health)
 	}
+	start("dedup", "dedup", materializers[0])
+	for i, address := range materializers {
+		name := "materializer"
+		if i > 0 {
+			name += fmt.Sprintf("-%d", i+1)
+		}
+		start(name, "materializer", address)
+	}
+	start("catalog", "catalog", materializers[0])
+	start("edge", "edge", materializers[0])
 	return g
 }
 

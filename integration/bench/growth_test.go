@@ -30,6 +30,9 @@ const (
 	growthEvents  = 10_000
 	growthMemory  = 256 << 20
 	unchangedLoad = 10
+
+	// scannedEvents is how many events a materializer has projected.
+	scannedEvents = "frazil_materializer_scanned_events_total"
 )
 
 // pair is an event of a plain topic: a key, and a value that has it.
@@ -214,11 +217,11 @@ func (f *field) update(t *testing.T, topic string, keys int64, random *rand.Rand
 // scannedBy counts the events that loads of an unchanged table have scanned.
 func (g *gateway) scannedBy(t *testing.T, topic string, loads int) float64 {
 	t.Helper()
-	before := g.metric(t, "frazil_materializer_scanned_events_total")
+	before := g.metric(t, scannedEvents)
 	for range loads {
 		g.await(t, topic)
 	}
-	return g.metric(t, "frazil_materializer_scanned_events_total") - before
+	return g.metric(t, scannedEvents) - before
 }
 
 // metric is the sum of a metric over all processes, labels and all.

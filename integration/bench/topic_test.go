@@ -42,6 +42,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 type field struct {
 	events, rounds int
 	broker, kind   string // address, and what it is
+	brokerPID      int    // of a broker that was started here
 	registry       string // URL
 	topics         map[format]*topic
 }
@@ -71,7 +72,9 @@ func (f *field) start(t *testing.T) {
 	case os.Getenv(brokerVariable) != "":
 		f.broker, f.kind = os.Getenv(brokerVariable), "the one at "+os.Getenv(brokerVariable)
 	default:
-		f.broker, f.kind = harness.StartKafka(t).Addr(), "Apache Kafka from its Maven jars, one broker in a process of its own"
+		broker := harness.StartKafka(t)
+		f.brokerPID = broker.PID()
+		f.broker, f.kind = broker.Addr(), "Apache Kafka from its Maven jars, one broker in a process of its own"
 	}
 }
 
@@ -100,6 +103,12 @@ func (f *field) topic(t *testing.T, as format) *topic {
 // fill makes a topic of one partition with n records, in zstd batches of about 100 KB, and answers their bytes.
 func (f *field) fill(t *testing.T, name string, n int, next func(*kgo.Record)) int64 {
 	t.Helper()
+	return f.spread(t, name, 1, n, next)
+}
+
+// spread does the same with n records in each of several partitions, dealt out in turn.
+func (f *field) spread(t *testing.T, name string, partitions, n int, next func(*kgo.Record)) int64 {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(f.broker), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(name),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(100_000), kgo.ProducerLinger(50*time.Millisecond),
 		kgo.MaxBufferedBytes(64<<20), kgo.RequiredAcks(kgo.AllISRAcks()))
@@ -108,13 +117,13 @@ func (f *field) fill(t *testing.T, name string, n int, next func(*kgo.Record)) i
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	resp, err := admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"retention.ms": kadm.StringPtr("-1")}, name)
+	resp, err := admin.CreateTopic(t.Context(), int32(partitions), 1, map[string]*string{"retention.ms": kadm.StringPtr("-1")}, name)
 	if err != nil || resp.Err != nil {
 		t.Fatalf("create topic %s: %v, %v", name, err, resp.Err)
 	}
 	bytes, failed := int64(0), atomic.Pointer[error]{}
-	for range n {
-		rec := &kgo.Record{}
+	for i := range n * partitions {
+		rec := &kgo.Record{Partition: int32(i % partitions)}
 		next(rec)
 		bytes += int64(len(rec.Key) + len(rec.Value))
 		client.Produce(t.Context(), rec, func(_ *kgo.Record, err error) {
@@ -133,8 +142,10 @@ func (f *field) fill(t *testing.T, name string, n int, next func(*kgo.Record)) i
 	if err != nil || ends.Error() != nil {
 		t.Fatalf("end of %s: %v, %v", name, err, ends.Error())
 	}
-	if end, _ := ends.Lookup(name, 0); end.Offset != int64(n) {
-		t.Fatalf("%s ends at %d after %d records", name, end.Offset, n)
+	for p := range partitions {
+		if end, _ := ends.Lookup(name, int32(p)); end.Offset != int64(n) {
+			t.Fatalf("partition %d of %s ends at %d after %d records", p, name, end.Offset, n)
+		}
 	}
 	return bytes
 }

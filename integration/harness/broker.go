@@ -81,6 +81,9 @@ func (k *Kafka) properties() string { return filepath.Join(k.dir, "server.proper
 // Addr implements Broker.
 func (k *Kafka) Addr() string { return k.addr }
 
+// PID is the process of the broker, for those who measure it.
+func (k *Kafka) PID() int { return k.process.cmd.Process.Pid }
+
 // SASLAddr is host:port of the listener that asks for credentials.
 func (k *Kafka) SASLAddr() string { return k.sasl }
 

@@ -75,6 +75,8 @@ func Configure(p Program, dir string, i int, brokers []string, ports *freeport.P
 	c.Freshness.OffsetsTTL, c.Freshness.MinCutInterval, c.Freshness.TopicsTTL = time.Millisecond, time.Millisecond, time.Millisecond
 	c.Freshness.BackgroundInterval = max(time.Millisecond, ms("background"))
 	c.Tables = map[string]app.TableConfig{Topic: {Dedup: dedup.TableConfig{ChunkLog2: p.Setting("chunk"), BlockLog2: p.Setting("block")}}}
+	// One, two or four chunks are published at a time.
+	c.Dedup.PublishOffsets = 1 << (p.Setting("chunk") + (p.Setting("chunk")+p.Setting("block"))%3)
 	if c.Plan = p.Text("plan"); c.Plan == "" {
 		c.Plan = dedup.PlanEager
 	}
