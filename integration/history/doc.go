@@ -1,6 +1,7 @@
 // Package history runs random programs against the whole product and judges every answer by a plain fold of what was
 // produced. A program is a configuration and steps: records, transactions, reads of any snapshot, tags, and whatever
-// happens to processes, to their state, and to the topic, whose logs are also cut off as by an unclean election. It is a text: one that fails is printed with its seed, shrunk,
+// happens to processes, to their state, and to the topic, whose logs are also cut off as by an unclean election. It is
+// a text: one that fails is printed with its seed, shrunk,
 // written to a file, and can be run again. The product is behind an interface: processes within the test over a state
 // in memory here, and processes of their own over a disk or Redis in integration/soak.
 //

@@ -52,8 +52,9 @@ func (w *world) disturb(s Step) error {
 	case "recreate":
 		return w.recreate(s.Number(0), s.Number(1))
 	case "addparts":
-		_, err := kadm.NewClient(w.plain).CreatePartitions(w.ctx, int(max(1, s.Number(0))), Topic)
-		w.grown = true
+		n := int(max(1, s.Number(0)))
+		_, err := kadm.NewClient(w.plain).CreatePartitions(w.ctx, n, Topic)
+		w.grown, w.added = true, w.added+n
 		return err
 	}
 	return nil

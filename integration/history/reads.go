@@ -173,7 +173,7 @@ func (w *world) rows(t *readback.Table, snapshot int64, i int) (rows []readback.
 func (w *world) complete(t *readback.Table, c *cut) error {
 	reason := t.Metadata.Properties["frazil.stale-reason"]
 	// A state epoch that was made after partitions were added, because the one before was lost, has all of them.
-	_, anew := t.Metadata.Properties[fmt.Sprintf("frazil.start.%d", w.partitions)]
+	_, anew := t.Metadata.Properties[fmt.Sprintf("frazil.start.%d", w.partitions+w.added-1)]
 	switch {
 	case w.former[t.Metadata.Location]:
 		return again{fmt.Errorf("%s is of the topic before", t.Metadata.Location)}

@@ -86,6 +86,7 @@ type world struct {
 	tags       map[string]*cut
 	held       []held
 	grown      bool // partitions were added
+	added      int  // how many
 	images     []any
 	retention  time.Duration
 	// location is where the table lies now, "" if that is not known.
@@ -227,7 +228,7 @@ func (w *world) create() error {
 	w.logs, w.ends, w.logStarts = oracle.Logs(w.partitions), make([]int64, w.partitions), make([]int64, w.partitions)
 	maps.Copy(w.former, w.locations)
 	w.location = ""
-	w.cuts, w.tags, w.held, w.images, w.grown = nil, map[string]*cut{}, nil, nil, false
+	w.cuts, w.tags, w.held, w.images, w.grown, w.added = nil, map[string]*cut{}, nil, nil, false, 0
 	_, err := kadm.NewClient(w.plain).CreateTopic(w.ctx, int32(w.partitions), 1, nil, Topic)
 	return err
 }
