@@ -8,8 +8,9 @@ const (
 	// maxGap is how many blocks that nobody needs are read along rather than apart from those beside them: copying
 	// them costs less than another call.
 	maxGap = 3
-	// sparse: filters are asked where there are fewer keys than blocks/sparse. With more, a block has one of them.
-	sparse = 2
+	// dense: filters are asked where there are fewer keys than dense times the blocks. With more, most blocks have one of
+	// them, and are read one after the other anyway.
+	dense = 2
 )
 
 // side is which offset of an entry a lookup wants.
@@ -37,7 +38,7 @@ type need struct{ i, block int32 }
 // in asks one run.
 func (l *lookup) in(r *Run) error {
 	var filters []byte
-	if len(l.hashes)*sparse < r.shape.blocks {
+	if len(l.hashes) < dense*r.shape.blocks {
 		var err error
 		if filters, err = r.filters(); err != nil {
 			return err
