@@ -57,7 +57,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	      echo "$$p $$f"; go test -tags invariant -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
 	    done; done); done
 
-# BENCH=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o chooses parts, BENCH_SIZE is events per topic, BENCH_ROUNDS how often each pair is measured.
+# BENCH=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q chooses parts, BENCH_SIZE is events per topic, BENCH_ROUNDS how often each pair is measured.
 bench: build ## the measurements of docs/BENCHMARKS.md, side by side in one run
 	FRAZIL_INTEGRATION=bench FRAZIL_BENCH='$(BENCH)' FRAZIL_BENCH_EVENTS='$(BENCH_SIZE)' FRAZIL_BENCH_ROUNDS='$(BENCH_ROUNDS)' \
 	  go test -timeout 90m -count 1 -run '^TestBench$$' -v ./integration/bench

@@ -38,7 +38,7 @@ func benchProbe(t *testing.T, _ *field, r *report) {
 	for _, of := range []manifests{
 		{"1 % are deletes, bounds over all keys", fewDeletes, keyRange},
 		{"half are deletes, bounds over all keys", commitEntries / 2, keyRange},
-		{"half are deletes, bounds over half of them", commitEntries / 2, keyRange / 2},
+		{"half are deletes, bounds over a quarter of them", commitEntries / 2, keyRange / 4},
 	} {
 		var peaks []Series
 		for _, commits := range []int{5, 50} {
