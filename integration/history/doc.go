@@ -29,7 +29,8 @@
 //
 // Everything else fails the program.
 //
-// These bugs were planted, one at a time, into 20 programs and into the tests beside the code. What went red:
+// These bugs were planted, one at a time, under 20 programs or the tests beside the code. What went red, programs first
+// where one did:
 //
 //	the collector looks at no version         a listed snapshot is unreadable; in services/dedup
 //	                                          TestNothingIsCollectedThatALateWriterMayStillName
@@ -41,6 +42,7 @@
 //	                                          TestAFoldedGroupIsAllOrNothing
 //	marks are published while runs are        wrong rows; TestAnyDamagedRunIsMadeAgain, TestHistories
 //	missing
+//	a head is set without its version         TestALateHeadLoses
 //	the record is set without its version     TestTagsAndCutsAtOnce, TestATagSetMeanwhileIsNotLost
 //	the leader epoch of what was read is not  a state epoch that has shown what was cut off stays; leader_test.go
 //	looked at

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/frazil-io/frazil/libs/chainstore"
+	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
 
 // pausingStore calls before ahead of every compare-and-set.
@@ -60,5 +61,37 @@ func TestNothingIsCollectedThatALateWriterMayStillName(t *testing.T) {
 			}
 			w.check(st, last(st))
 		})
+	}
+}
+
+// A writer is paused before its compare-and-set of a head while another goes further: the head does not go back.
+func TestALateHeadLoses(t *testing.T) {
+	w, _ := given(t, 1)
+	w.stop()
+	store := &pausingStore{Store: w.store}
+	w.store = store
+	w.start()
+	w.topic.append(0, put(1, 2, 3)...)
+	request := w.request()
+	overtaken := false
+	store.before = func(key string) {
+		if overtaken || !strings.HasPrefix(key, "head/") {
+			return
+		}
+		overtaken = true
+		other := *w
+		other.store = store.Store
+		other.start()
+		defer other.stop()
+		w.topic.append(0, put(4, 5)...)
+		other.advance()
+	}
+	resp, err := w.Advance(t.Context(), request)
+	if err != nil || !overtaken {
+		t.Fatalf("overtaken %v: %v", overtaken, err)
+	}
+	head, _, err := w.Service.store.Head(t.Context(), state.Log{Epoch: resp.GetState().GetStateEpoch()})
+	if err != nil || int(head.End) != len(w.topic.logs[0]) {
+		t.Fatalf("the head ends at %v of %d: %v", head, len(w.topic.logs[0]), err)
 	}
 }
