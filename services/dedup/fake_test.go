@@ -25,7 +25,7 @@ type event struct {
 	key   int
 }
 
-// fakeTopic is a topic, and a materializer that reads it. Bytes of row groups are a function of their rows.
+// fakeTopic is a topic, and a materializer that reads it. Bytes of row groups are a function of their rows and the encoding.
 type fakeTopic struct {
 	mu     sync.Mutex
 	logs   [][]event
@@ -229,7 +229,7 @@ func (f *fakeTopic) rowGroup(p kafkapos.Partition, rng kafkapos.Range) *typesv1.
 	}
 	g := &typesv1.RowGroup{
 		Range: &typesv1.OffsetRange{Start: int64(rng.Start), End: int64(rng.End)}, Rows: rows,
-		SizeBytes: int64(len(pages)), Crc: crc32.ChecksumIEEE(pages),
+		SizeBytes: int64(len(pages)), Crc: crc32.ChecksumIEEE(append(pages, f.encoding...)),
 	}
 	if rows > 0 {
 		g.TailBytes = 7

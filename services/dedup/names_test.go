@@ -385,19 +385,23 @@ func TestAnotherEncoderBesideATableAtRest(t *testing.T) {
 			w.topic.append(i%2, put(i, 7, i+1)...)
 			w.advance()
 		}
-		w.topic.encoding = "encodingb3"
-		w.now = w.now.Add(encodingCheck)
-		st := w.advance()
-		for _, snap := range st.GetSnapshots() {
-			for key := range w.keys(st, snap) {
-				if !strings.Contains(key, "encodingb3") {
-					t.Fatalf("lazy %v: file %s", lazy, key)
+		first := w.topic.encoding
+		var st *dedupv1.TableState
+		for _, encoding := range []string{"encodingb3", first, "encodingb3"} { // and back
+			w.topic.encoding = encoding
+			w.now = w.now.Add(encodingCheck)
+			st = w.advance()
+			for _, snap := range st.GetSnapshots() {
+				for key := range w.keys(st, snap) {
+					if !strings.Contains(key, encoding) {
+						t.Fatalf("lazy %v: file %s", lazy, key)
+					}
 				}
-			}
-			if lazy {
-				w.checkLazy(st, snap, r)
-			} else {
-				w.check(st, snap)
+				if lazy {
+					w.checkLazy(st, snap, r)
+				} else {
+					w.check(st, snap)
+				}
 			}
 		}
 		if len(st.GetSnapshots()) < 5 {
@@ -418,6 +422,11 @@ func TestAnotherEncoderAfterPartitionsWereAdded(t *testing.T) {
 	}
 	if !strings.Contains(resp.GetStaleReason(), "partitions") || last(resp.GetState()).GetId() != last(old).GetId() {
 		t.Fatalf("stale: %q", resp.GetStaleReason())
+	}
+	for key := range w.keys(resp.GetState(), last(resp.GetState())) {
+		if !strings.Contains(key, "encodingb3") {
+			t.Fatalf("file %s; stale: %s", key, resp.GetStaleReason())
+		}
 	}
 	w.check(resp.GetState(), last(resp.GetState()))
 }

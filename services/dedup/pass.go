@@ -217,8 +217,7 @@ func (s *Service) sameLogs(ctx context.Context, t *table, in *sighting) (*state.
 			}
 		}
 		if n := int(rec.Partitions); reason == "" && n != len(in.logs) {
-			return nil, 0, fmt.Errorf("topic %s has %d partitions, its table was made with %d: keys may have moved between them, so that"+
-				" a key could show twice; a new state epoch is needed: %w", rec.Topic.Name, len(in.logs), n, fault.ErrInvalid)
+			return nil, 0, &grownError{rec, version, len(in.logs)}
 		}
 		if reason == "" {
 			return rec, version, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -96,7 +97,7 @@ func (r *Renderer) DataFile(ctx context.Context, rec *state.Record, d objectname
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, blob := range blobs { // the newest first: an older one may be of another encoder
+	for _, blob := range blobs {
 		groups, err := r.recorded(ctx, rec, v, c, blob, d)
 		if !errors.Is(err, fault.ErrRetired) {
 			return groups, c.SchemaID, err
@@ -112,6 +113,12 @@ func (r *Renderer) recorded(
 	groups, err := publish.Recorded(ctx, r.store, v.Log, blob, d.Range, rec.BlockLog2)
 	if err != nil {
 		return nil, err
+	}
+	// The size of a room says nothing: its range may have been recorded for another encoder, too.
+	if slices.ContainsFunc(groups, func(g *typesv1.RowGroup) bool {
+		return g.GetEncodingId() != d.Encoding || g.GetFileSchema() != d.FileSchema
+	}) {
+		return nil, fmt.Errorf("data file %s: what was recorded is encoded otherwise: %w", d.Range, fault.ErrRetired)
 	}
 	// What a room does not need is a hole in the file.
 	if size := scan.FileSize(c.BaseBytes, groups); size > d.Size || size < d.Size && !IsRoom(d) {

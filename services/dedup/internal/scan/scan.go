@@ -12,6 +12,8 @@ import (
 	"io"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/frazil-io/frazil/libs/fault"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	"github.com/frazil-io/frazil/libs/keyrun"
@@ -248,6 +250,8 @@ func (c *collector) rowGroup(g *typesv1.RowGroup) error {
 	if got := RangeOf(g); got != want {
 		return broken("row group %s, want %s", got, want)
 	}
+	g = proto.CloneOf(g)
+	g.EncodingId, g.FileSchema = c.out.Encoding, c.out.FileSchema
 	c.out.RowGroups = append(c.out.RowGroups, g)
 	return nil
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,19 +238,13 @@ func (s *Store) RowGroups(ctx context.Context, log Log, suffix string) ([]*types
 	return *g, nil
 }
 
-// RowGroupBlobs answers the suffixes of everything that was recorded of files of a log that end at end, what was
-// planned last first.
+// RowGroupBlobs answers the suffixes of everything that was recorded of files of a log that end at end, by name.
 func (s *Store) RowGroupBlobs(ctx context.Context, log Log, end kafkapos.Offset) ([]string, error) {
 	prefix := LogPrefix(RowGroupKind, log.Epoch, log.Partition)
 	names, err := s.ListBlobs(ctx, prefix+RowGroupsOf(end))
 	for i := range names {
 		names[i] = strings.TrimPrefix(names[i], prefix)
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		va, _ := Planned(RowGroupKind, a)
-		vb, _ := Planned(RowGroupKind, b)
-		return cmp.Compare(vb, va)
-	})
 	return names, err
 }
 

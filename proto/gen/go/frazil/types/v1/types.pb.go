@@ -389,8 +389,11 @@ type RowGroup struct {
 	// Upper bound of what the row group adds to the tail of a file (its indexes and its footer entry), bytes.
 	TailBytes int64 `protobuf:"varint,4,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"`
 	// CRC-32C of the pages.
-	Crc           uint32          `protobuf:"varint,5,opt,name=crc,proto3" json:"crc,omitempty"`
-	Columns       []*ColumnBounds `protobuf:"bytes,6,rep,name=columns,proto3" json:"columns,omitempty"`
+	Crc     uint32          `protobuf:"varint,5,opt,name=crc,proto3" json:"crc,omitempty"`
+	Columns []*ColumnBounds `protobuf:"bytes,6,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Encoding id and file schema of the bytes, as in the names of data files; set by dedup in what it records.
+	EncodingId    string `protobuf:"bytes,7,opt,name=encoding_id,json=encodingId,proto3" json:"encoding_id,omitempty"`
+	FileSchema    string `protobuf:"bytes,8,opt,name=file_schema,json=fileSchema,proto3" json:"file_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +468,20 @@ func (x *RowGroup) GetColumns() []*ColumnBounds {
 		return x.Columns
 	}
 	return nil
+}
+
+func (x *RowGroup) GetEncodingId() string {
+	if x != nil {
+		return x.EncodingId
+	}
+	return ""
+}
+
+func (x *RowGroup) GetFileSchema() string {
+	if x != nil {
+		return x.FileSchema
+	}
+	return ""
 }
 
 // WalkProgress is the walk of one partition: [frontier, end) is published of [start, end).
@@ -583,7 +600,7 @@ const file_frazil_types_v1_types_proto_rawDesc = "" +
 	"\vschema_json\x18\x04 \x01(\fR\n" +
 	"schemaJson\x125\n" +
 	"\bdecoding\x18\x05 \x01(\v2\x19.frazil.types.v1.DecodingR\bdecoding\x12\x12\n" +
-	"\x04view\x18\x06 \x01(\tR\x04view\"\xdb\x01\n" +
+	"\x04view\x18\x06 \x01(\tR\x04view\"\x9d\x02\n" +
 	"\bRowGroup\x122\n" +
 	"\x05range\x18\x01 \x01(\v2\x1c.frazil.types.v1.OffsetRangeR\x05range\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1d\n" +
@@ -592,7 +609,11 @@ const file_frazil_types_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"tail_bytes\x18\x04 \x01(\x03R\ttailBytes\x12\x10\n" +
 	"\x03crc\x18\x05 \x01(\rR\x03crc\x127\n" +
-	"\acolumns\x18\x06 \x03(\v2\x1d.frazil.types.v1.ColumnBoundsR\acolumns\"\x88\x01\n" +
+	"\acolumns\x18\x06 \x03(\v2\x1d.frazil.types.v1.ColumnBoundsR\acolumns\x12\x1f\n" +
+	"\vencoding_id\x18\a \x01(\tR\n" +
+	"encodingId\x12\x1f\n" +
+	"\vfile_schema\x18\b \x01(\tR\n" +
+	"fileSchema\"\x88\x01\n" +
 	"\fWalkProgress\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x1a\n" +
