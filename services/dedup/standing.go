@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/frazil-io/frazil/libs/fault"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
@@ -37,20 +36,6 @@ func (s *Service) settled(ctx context.Context, t *table, in *sighting) (*dedupv1
 	}
 	t.unsettle()
 	return nil, nil
-}
-
-// encodingCheck is after how long a table at rest is looked at again for whether the materializers have another encoder.
-const encodingCheck = 10 * time.Second
-
-// upgraded reports whether kept snapshots have files that are named for another encoder than the present one. The
-// materializers are asked now and then: no scan says so while nothing is produced.
-func (s *Service) upgraded(ctx context.Context, t *table, in *sighting, rec *state.Record) bool {
-	if rec.ChunkLog2 != 0 && t.checkEncoding(s.deps.Clock()) {
-		if _, err := s.planner.AskEncoding(ctx, s.spec(in, rec, nil, 0)); err != nil {
-			s.deps.Log.Debug("ask for the encoding", "table", rec.Table, "topic", rec.Topic.Name, "err", err)
-		}
-	}
-	return !s.renewed(t, rec)
 }
 
 // regain works through a sighting after a pass has found that published state is lost: once more, because things are
