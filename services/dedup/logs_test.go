@@ -169,6 +169,22 @@ func TestPartitionsAdded(t *testing.T) {
 	}
 }
 
+// Nothing was shown yet, so nothing can show twice.
+func TestPartitionsAddedBeforeTheFirstSnapshot(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic.append(0, put(1, 2, 3)...)
+	w.topic.fail = func(kafkapos.Partition, kafkapos.Range) error { return fault.ErrUnavailable }
+	_, err := w.Advance(t.Context(), w.request())
+	wantKind(t, err, fault.ErrUnavailable)
+	w.topic.fail = nil
+	w.topic.addPartition(put(1)...)
+	st := w.advance()
+	w.check(st, last(st))
+	if n := len(last(st).GetCut()); n != 2 {
+		t.Fatalf("%d partitions", n)
+	}
+}
+
 func TestPartitionWithoutLeaderKeepsItsEnd(t *testing.T) {
 	w, old := given(t, 2)
 	w.topic.append(0, put(4, 4)...)

@@ -123,7 +123,10 @@ func (s *Service) sameLogs(ctx context.Context, t *table, in *sighting) (*state.
 			}
 		}
 		if n := int(rec.Partitions); reason == "" && n != len(in.logs) {
-			return nil, 0, &grownError{rec, version, len(in.logs)}
+			if n > len(in.logs) || len(rec.Snapshots) > 0 {
+				return nil, 0, &grownError{rec, version, len(in.logs)}
+			}
+			reason = fmt.Sprintf("topic %s has got %d partitions, it had %d, before its first snapshot", rec.Topic.Name, len(in.logs), n)
 		}
 		if reason == "" {
 			return rec, version, nil

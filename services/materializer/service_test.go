@@ -282,7 +282,7 @@ func TestBytesThatWereNotRecordedAreNeverServed(t *testing.T) {
 		w.start()
 		change(s.groups[0])
 		got, err := w.read(t.Context(), w.record(span(0, 1000), s), 0, 100)
-		if !errors.Is(err, fault.ErrCorrupt) || len(got) != 0 {
+		if !errors.Is(err, fault.ErrRetired) || len(got) != 0 {
 			t.Errorf("%s: %d bytes, %v", what, len(got), err)
 		}
 	}

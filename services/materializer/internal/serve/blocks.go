@@ -186,7 +186,8 @@ func (b *Blocks) meta(ctx context.Context, w *wanted, blob *blobcache.Blob) *par
 	return m
 }
 
-// build encodes w and compares it with what was recorded.
+// build encodes w and compares it with what was recorded. fault.ErrRetired: it is another one now. The log was cut off, as
+// by an unclean election, which the next load of the table finds out; nothing else is known to do that.
 func (b *Blocks) build(w *wanted) func(context.Context) (*built, error) {
 	return func(ctx context.Context) (*built, error) {
 		rg, err := b.builder.RowGroup(ctx, w.table, w.partition, w.Range)
@@ -194,8 +195,10 @@ func (b *Blocks) build(w *wanted) func(context.Context) (*built, error) {
 			return nil, fmt.Errorf("encode row group %s of partition %d: %w", w.Range, w.partition, err)
 		}
 		if rg.Rows != w.Rows || rg.SizeBytes != w.SizeBytes || rg.CRC != w.CRC || rg.TailBytes != w.TailBytes {
-			return nil, fmt.Errorf("row group %s of partition %d is not what was recorded: %d rows, %d bytes, CRC %08x; recorded %d, %d, %08x: %w",
-				w.Range, w.partition, rg.Rows, rg.SizeBytes, rg.CRC, w.Rows, w.SizeBytes, w.CRC, fault.ErrCorrupt)
+			err := fmt.Errorf("row group %s of partition %d is not what was recorded: %d rows, %d bytes, CRC %08x; recorded %d, %d, %08x: %w:"+
+				" load the table again", w.Range, w.partition, rg.Rows, rg.SizeBytes, rg.CRC, w.Rows, w.SizeBytes, w.CRC, fault.ErrRetired)
+			b.logger.WarnContext(ctx, "a published row group cannot be made again", "block", string(w.key), "err", err)
+			return nil, err
 		}
 		b.store(ctx, w.key, rg.Meta, rg.Pages)
 		return &built{rg.Pages, rg.Meta}, nil
