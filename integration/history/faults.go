@@ -84,7 +84,7 @@ func (w *world) stop(i int) error {
 }
 
 func (w *world) forget(i int) {
-	delete(w.unsettled, i)
+	w.ended(i)
 	delete(w.paused, i)
 }
 
@@ -353,6 +353,16 @@ func (w *world) rollBack(ago int, who string) error {
 		}
 	}
 	return w.nudge()
+}
+
+// ended: a process is no more. If it was one that may have noticed that the state was rolled back, nobody can say whether
+// it has made another state epoch.
+func (w *world) ended(i int) {
+	if w.unsettled[i] {
+		w.location = ""
+		w.atRisk()
+	}
+	delete(w.unsettled, i)
 }
 
 // atRisk: whatever was seen so far may be forgotten, and whoever is paused does not know.
