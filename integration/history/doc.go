@@ -1,9 +1,11 @@
 // Package history runs random programs against the whole product and judges every answer by a plain fold of what was
 // produced. A program is a configuration and steps: records, transactions, reads of any snapshot, tags, and whatever
 // happens to processes, to their state, and to the topic, whose logs are also cut off as by an unclean election. It is
-// a text: one that fails is printed with its seed, shrunk,
-// written to a file, and can be run again. The product is behind an interface: processes within the test over a state
+// a text: one that fails is printed with its seed, shrunk, written to a file, and can be run again. The product is behind an interface: processes within the test over a state
 // in memory here, and processes of their own over a disk or Redis in integration/soak.
+//
+// A run without flags has the same programs every time: a change is to blame for a red one. -history.first=0 draws others,
+// and `make soak` does nothing else.
 //
 // Rows are never wrong: what is read is the fold at its cut, or an error that is allowed in that situation. These are:
 //

@@ -13,6 +13,7 @@ var (
 	seed      = flag.Uint64("history.seed", 0, "run only the program of this seed")
 	file      = flag.String("history.case", "", "run only the program in this file")
 	histories = flag.Int("history.count", 8, "how many programs to run")
+	first     = flag.Uint64("history.first", 1, "the seed of the first program, the others follow; 0: random seeds")
 	steps     = flag.Int("history.steps", 50, "steps of a program")
 	tries     = flag.Int("history.shrink", 40, "how many programs may be run to shrink one that fails")
 )
@@ -43,7 +44,10 @@ func TestLiveRowsAtEveryCutAreTheFold(t *testing.T) {
 		return
 	}
 	for i := 0; i < *histories && !t.Failed(); i++ {
-		s := rand.Uint64()
+		s := *first + uint64(i)
+		if *first == 0 {
+			s = rand.Uint64()
+		}
 		check(t, Generate(s, *steps), total, fmt.Sprintf("history.seed %d", s))
 	}
 }
