@@ -1,8 +1,9 @@
 // Package history runs random programs against the whole product and judges every answer by a plain fold of what was
 // produced. A program is a configuration and steps: records, transactions, reads of any snapshot, tags, and whatever
 // happens to processes, to their state, and to the topic, whose logs are also cut off as by an unclean election. It is
-// a text: one that fails is printed with its seed, shrunk, written to a file, and can be run again. The product is behind an interface: processes within the test over a state
-// in memory here, and processes of their own over a disk or Redis in integration/soak.
+// a text: one that fails is printed with its seed, shrunk, written to a file, and can be run again. The product is
+// behind an interface: processes within the test over a state in memory here, and processes of their own over a disk or
+// Redis in integration/soak.
 //
 // A run without flags has the same programs every time: a change is to blame for a red one. -history.first=0 draws others,
 // and `make soak` does nothing else.
@@ -13,7 +14,8 @@
 //   - 400 for a load of v3 while a lazy table was not read whole, which says so; v3 does not list its
 //     snapshots that show files that nobody has read.
 //   - A load shows fewer records than there are for a while, never for good. Where partitions were added it shows the
-//     last cut for good and says so, or all of them if its state epoch was made after. It may show the topic before, for a moment, after that was created anew.
+//     last cut for good and says so, or all of them if its state epoch was made after. It may show the topic before,
+//     for a moment, after that was created anew.
 //   - A snapshot that was seen is not listed any more: its retention is over and no tag has it; Kafka has passed its
 //     start; or the state was rolled back, or a log cut off, after it was seen. A tag goes only for the last three
 //     reasons.
