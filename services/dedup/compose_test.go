@@ -9,6 +9,7 @@ import (
 	"github.com/frazil-io/frazil/libs/chainstore"
 	"github.com/frazil-io/frazil/libs/kafkapos"
 	dedupv1 "github.com/frazil-io/frazil/proto/gen/go/frazil/dedup/v1"
+	"github.com/frazil-io/frazil/services/dedup/internal/advance"
 	"github.com/frazil-io/frazil/services/dedup/internal/state"
 )
 
@@ -97,8 +98,9 @@ func TestNoManifestComposesABitmap(t *testing.T) {
 	w.check(st, last(st))
 }
 
-// increment publishes the next increment of a partition and no cut. It answers false when there is none.
-func (w *world) increment(p kafkapos.Partition) bool {
+// planned is what a writer has planned that has read all of a partition, and has published nothing of it yet; without a
+// piece when there is nothing new.
+func (w *world) planned(p kafkapos.Partition) (*advance.Spec, *advance.Piece) {
 	w.t.Helper()
 	in, err := parseSighting(w.request())
 	if err != nil {
@@ -113,10 +115,17 @@ func (w *world) increment(p kafkapos.Partition) bool {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	piece, err := w.planner.PlanIncrement(w.t.Context(), spec, v, kafkapos.Offset(len(w.topic.logs[p])))
+	piece, err := w.planner.PlanIncrement(w.t.Context(), spec, v, in.logs[p].end)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return spec, piece
+}
+
+// increment publishes the next increment of a partition and no cut. It answers false when there is none.
+func (w *world) increment(p kafkapos.Partition) bool {
+	w.t.Helper()
+	spec, piece := w.planned(p)
 	if piece == nil {
 		return false
 	}

@@ -79,23 +79,7 @@ func TestLateWriterOfALeaderThatIsGone(t *testing.T) {
 	w, _ := given(t, 1)
 	end := kafkapos.Offset(len(w.topic.logs[0]))
 	w.topic.append(0, put(6, 7, 8)...)
-	early, err := parseSighting(w.request())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, _, err := w.current(t.Context(), &early)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := w.spec(&early, rec, nil, 0)
-	v, err := w.Service.store.View(t.Context(), spec.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	late, err := w.planner.PlanIncrement(t.Context(), spec, v, end+3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec, late := w.planned(0)
 	w.topic.elect(0, end)
 	w.advance()
 	if ok, err := w.planner.Publish(t.Context(), spec, late); ok || !errors.Is(err, fault.ErrUnavailable) {
@@ -112,23 +96,7 @@ func TestLogIsLookedAtUntilNothingIsPublishedMeanwhile(t *testing.T) {
 	w, old := given(t, 1)
 	end := kafkapos.Offset(len(w.topic.logs[0]))
 	w.topic.append(0, put(6, 7, 8)...)
-	early, err := parseSighting(w.request())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, _, err := w.current(t.Context(), &early)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := w.spec(&early, rec, nil, 0)
-	v, err := w.Service.store.View(t.Context(), spec.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	late, err := w.planner.PlanIncrement(t.Context(), spec, v, end+3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec, late := w.planned(0)
 	w.topic.elect(0, end)
 	w.topic.append(0, put(6, 7, 8)...)
 	looked := false
@@ -164,19 +132,7 @@ func TestLogBegunUnderALeaderThatIsGone(t *testing.T) {
 	}
 	w.topic.elect(0, 6)
 	w.topic.append(0, put(1, 7)...)
-	later, err := parseSighting(w.request())
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := w.spec(&later, rec, nil, 0)
-	v, err := w.Service.store.View(t.Context(), spec.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	piece, err := w.planner.PlanIncrement(t.Context(), spec, v, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec, piece := w.planned(0)
 	if ok, err := w.planner.Publish(t.Context(), spec, piece); ok || !errors.Is(err, fault.ErrUnavailable) {
 		t.Fatalf("published under a leader that the head does not know: %v, %v", ok, err)
 	}

@@ -298,25 +298,9 @@ func TestSnapshotsAreThinned(t *testing.T) {
 
 // A writer that was paused while what it had written was collected publishes nothing that is gone.
 func TestPausedWriterWhoseObjectsWereCollected(t *testing.T) {
-	w, st := given(t, 1)
+	w, _ := given(t, 1)
 	w.topic.append(0, put(1, 2, 3)...)
-	in, err := parseSighting(w.request())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := w.resolve(t.Context(), st.GetStateEpoch())
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := w.spec(&in, rec, nil, 0)
-	v, err := w.Service.store.View(t.Context(), spec.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	paused, err := w.planner.PlanIncrement(t.Context(), spec, v, kafkapos.Offset(len(w.topic.logs[0])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec, paused := w.planned(0)
 	w.advance()
 	w.topic.append(0, put(1)...)
 	w.advance()
@@ -329,7 +313,7 @@ func TestPausedWriterWhoseObjectsWereCollected(t *testing.T) {
 	if ok, err := w.planner.Publish(t.Context(), spec, paused); ok || err != nil {
 		t.Fatalf("published %v, %v", ok, err)
 	}
-	st = w.advance()
+	st := w.advance()
 	w.check(st, last(st))
 }
 

@@ -50,10 +50,10 @@ func (s *Service) keep(ctx context.Context, t *table, in *sighting, grown *grown
 	if rec.ChunkLog2 == 0 || len(rec.Snapshots) == 0 || int(rec.Partitions) > len(in.logs) {
 		return nil
 	}
-	if _, err := s.planner.AskEncoding(ctx, s.spec(in, rec, nil, 0)); err != nil {
+	if _, err := s.planner.Encoding(ctx, s.spec(in, rec, nil, 0)); err != nil {
 		return err
 	}
-	if s.renewed(t, rec) {
+	if !s.upgraded(ctx, t, in, rec) {
 		return nil
 	}
 	cuts, err := s.cutEnds(ctx, rec)

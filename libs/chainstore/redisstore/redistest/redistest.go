@@ -157,20 +157,20 @@ type entry struct {
 	ttl  time.Duration // 0: for good
 }
 
-// dump answers key, value and time to live, milliseconds, of every key.
-var dump = redis.NewScript(`
+// dump is a script that answers key, value and time to live, milliseconds, of every key.
+const dump = `
 local out = {}
 for _, k in ipairs(redis.call('KEYS', '*')) do
   out[#out + 1] = k
   out[#out + 1] = redis.call('DUMP', k)
   out[#out + 1] = redis.call('PTTL', k)
 end
-return out`)
+return out`
 
 // Dump reads everything, in one step: others may be writing.
 func (s *Server) Dump() Image {
 	s.t.Helper()
-	flat, err := dump.Run(s.t.Context(), s.Client, nil).Slice()
+	flat, err := s.Client.Eval(s.t.Context(), dump, nil).Slice()
 	s.must(err)
 	out := Image{}
 	for e := range slices.Chunk(flat, 3) {

@@ -91,9 +91,8 @@ func (p *Publisher) attempt(
 		p.retire(next, gone)
 		return next, Replace(ctx, p.Store, rec, version, next, p.Now())
 	}
-	b := snap.Bytes()
-	ref := state.SnapshotRef{ID: snap.ID, TimeMs: snap.TimeMs, Blob: state.Suffix(rec.Version, b)}
-	if err := p.Store.PutBlob(ctx, state.SnapshotBlob(rec.Epoch, ref.Blob), b); err != nil {
+	ref := state.SnapshotRef{ID: snap.ID, TimeMs: snap.TimeMs}
+	if ref.Blob, err = p.put(ctx, rec, snap); err != nil {
 		return nil, err
 	}
 	next := rec.Clone()
@@ -102,6 +101,13 @@ func (p *Publisher) attempt(
 	next.Snapshots = append(next.Snapshots, ref)
 	p.retire(next, gone)
 	return next, Replace(ctx, p.Store, rec, version, next, p.Now())
+}
+
+// put stores a snapshot that is planned on rec and answers the suffix of its blob.
+func (p *Publisher) put(ctx context.Context, rec *state.Record, snap *state.Snapshot) (suffix string, err error) {
+	b := snap.Bytes()
+	suffix = state.Suffix(rec.Version, b)
+	return suffix, p.Store.PutBlob(ctx, state.SnapshotBlob(rec.Epoch, suffix), b)
 }
 
 // sameGroups reports whether two snapshots list the same manifest groups.

@@ -161,8 +161,15 @@ func (r *renderer) group(ctx context.Context, v *state.View, g state.ManifestGro
 			return g, nil
 		}
 	}
-	g.Name, g.AddedSnapshotID = state.GroupName(r.rec.Version, raw), r.id
-	return g, r.store.PutBlob(ctx, state.GroupBlob(r.rec.Epoch, g.Name), state.ManifestGroupBytes(r.rec.Version, raw))
+	g.AddedSnapshotID = r.id
+	g.Name, err = r.put(ctx, raw)
+	return g, err
+}
+
+// put stores the entries of a manifest group and answers its name.
+func (r *renderer) put(ctx context.Context, raw []byte) (name string, err error) {
+	name = state.GroupName(r.rec.Version, raw)
+	return name, r.store.PutBlob(ctx, state.GroupBlob(r.rec.Epoch, name), state.ManifestGroupBytes(r.rec.Version, raw))
 }
 
 // inputs is a hash of everything that the entries of a group are made from.

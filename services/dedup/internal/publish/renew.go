@@ -59,9 +59,8 @@ func (p *Publisher) Renew(
 		if sameGroups(snap.Groups, was.Groups) {
 			continue
 		}
-		b := snap.Bytes()
-		next.Snapshots[i].Blob, changed = state.Suffix(rec.Version, b), true
-		if err := p.Store.PutBlob(ctx, state.SnapshotBlob(rec.Epoch, next.Snapshots[i].Blob), b); err != nil {
+		changed = true
+		if next.Snapshots[i].Blob, err = p.put(ctx, rec, &snap); err != nil {
 			return false, err
 		}
 	}
@@ -100,8 +99,8 @@ func (n *renewal) group(ctx context.Context, g state.ManifestGroup) (state.Manif
 			return g, err
 		}
 		// The next cut compares entries: it may find that it shows the same.
-		g.Name, g.Inputs = state.GroupName(n.rec.Version, raw), [16]byte{}
-		if err := n.store.PutBlob(ctx, state.GroupBlob(n.rec.Epoch, g.Name), state.ManifestGroupBytes(n.rec.Version, raw)); err != nil {
+		g.Inputs = [16]byte{}
+		if g.Name, err = n.put(ctx, raw); err != nil {
 			return g, err
 		}
 	}
